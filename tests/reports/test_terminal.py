@@ -178,7 +178,8 @@ def test_next_command_gives_the_time_that_was_too_short(inconclusive: bool) -> N
     [
         (
             "Declare `[tool.envwright.reward] max = 1`, if right replies earn no more: a.jsonl has that.",
-            "declare [tool.envwright.reward] max = 1 in its pyproject.toml, then envwright validate reverse-text",
+            "if right replies earn no more, declare [tool.envwright.reward] max = 1, then "
+            "envwright validate reverse-text",
         ),
         (
             'Write `"verifiers>=0.3.1,<0.4"` in project.dependencies, then `envwright lock reverse-text`.',

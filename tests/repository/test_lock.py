@@ -227,19 +227,23 @@ def test_sources_of_uv_become_addresses_of_requirements(tmp_path: Path) -> None:
         "local",
         "both @ git+ssh://git@example.org/a/both.git@v1 ; (python_version >= \"3.12\") and (sys_platform == 'linux')",
         "both @ git+https://example.org/both@old ; (python_version >= \"3.12\") and (sys_platform != 'linux')",
-        "both; python_version >= '3.12'",
         "url @ https://example.org/u.whl",
     )
     assert sources_left_out(pyproject) == ("local",)
 
 
-def test_source_that_is_no_repository_is_left_out_beside_one_that_is(tmp_path: Path) -> None:
-    mixed = """both = [
+@pytest.mark.parametrize(
+    "declared",
+    [
+        """[
     { git = "https://example.org/both", marker = "sys_platform == 'linux'" },
     { index = "cpu", marker = "sys_platform != 'linux'" },
-]
-"""
-    sources = SOURCES[: SOURCES.index("both = [")] + mixed
+]""",
+        """{ git = "https://example.org/both", marker = "sys_platform == 'linux'" }""",
+    ],
+)
+def test_source_that_is_not_locked_everywhere_is_named(tmp_path: Path, declared: str) -> None:
+    sources = f"{SOURCES[: SOURCES.index('both = [')]}both = {declared}\n"
     folder = write_environment(tmp_path, "sums", {"pyproject.toml": sources})
     assert sources_left_out(read_pyproject(folder / "pyproject.toml", tmp_path)) == ("local", "both")
 

@@ -135,17 +135,37 @@ def test_package_beside_a_module_of_its_name_is_the_one_that_is_read(tmp_path: P
     assert (reading.problems, reading.package and reading.package.files.count("sums.py")) == ((), 1)
 
 
-@pytest.mark.parametrize(("own", "module"), [("X = 1\n", "hub_sums"), ("from .sums import *\n", "sums")])
+@pytest.mark.parametrize(
+    ("own", "module"),
+    [
+        ("X = 1\n", "hub_sums"),
+        ("from .rules import X\n", "hub_sums"),
+        ("from .core import Sums\n", "sums"),
+        ("from .rules import *\n", "sums"),
+        ("def __getattr__(name): ...\n", "sums"),
+    ],
+)
 def test_only_module_that_can_be_loaded_goes_before_one_of_the_name(tmp_path: Path, own: str, module: str) -> None:
     wheel = '[tool.hatch.build.targets.wheel]\npackages = ["sums", "hub_sums"]\n'
     files = {
         "pyproject.toml": SOUND + wheel,
         "sums/__init__.py": own,
         "hub_sums/__init__.py": "class SumTaskset: ...\n",
+        "sums/core.py": "class Sums(vf.Taskset): ...\n",
+        "sums/rules.py": "X = 1\n",
     }
     package = read_package(write_environment(tmp_path, "sums", files), tmp_path, with_lock=False).package
     assert package is not None
     assert package.module == module
+
+
+def test_helper_that_imports_everything_is_no_second_module(tmp_path: Path) -> None:
+    files = {"core.py": "def load_environment(): ...\n", "maths.py": "from math import *\n"}
+    folder = write_environment(tmp_path, "sums", files)
+    (folder / "sums/__init__.py").unlink()
+    package = read_package(folder, tmp_path, with_lock=False).package
+    assert package is not None
+    assert package.module == "core"
 
 
 def test_python_source_of_maturin_holds_the_module(tmp_path: Path) -> None:
@@ -198,7 +218,7 @@ def test_package_file_that_is_broken_is_named(tmp_path: Path, name: str, content
 def test_readme_in_another_encoding_is_read(tmp_path: Path) -> None:
     folder = write_environment(tmp_path, "sums", {"README.md": "It\u2019s sums\n".encode("cp1252")})
     reading = read_package(folder, tmp_path)
-    assert (reading.problems, reading.package and reading.package.readme) == ((), "It\ufffds sums\n")
+    assert (reading.problems, reading.package and reading.package.readme) == ((), "It\udc92s sums\n")
 
 
 def test_package_link_outside_repository_stops_reading(tmp_path: Path) -> None:

@@ -240,8 +240,8 @@ CASES = {
         silent={"sound": subject()},
     ),
     "SCH020": RuleCases(
-        fires={"missing": readme(None), "blank": readme(" \n"), "another encoding": readme("# It\ufffds sums")},
-        silent={"there": readme("# plain-sums"), "other letters": readme("# Größe, 長さ")},
+        fires={"missing": readme(None), "blank": readme(" \n"), "another encoding": readme("# It\udc92s sums")},
+        silent={"there": readme("# plain-sums"), "other letters": readme("# Größe, 長さ, \ufffd")},
     ),
     "SCH021": RuleCases(
         fires={

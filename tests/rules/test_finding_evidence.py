@@ -57,8 +57,9 @@ def test_missing_reference_names_a_recording_where_results_are_of_other_tasks() 
             {"earned": 9, "played": (*range(8),), "left_out": {NO_TIME: 9}},
             "write `gates: {budget: 360}` below plain-sums",
         ),
-        ({"earned": 0, "played": (*range(8),)}, "no reply in a.jsonl earned anything"),
-        ({"earned": 9, "most": 610.0, "played": (*range(8),)}, "a.jsonl has rewards up to 610"),
+        ({"earned": 0, "played": (*range(8),)}, "no reply in a.jsonl earned anything. Or"),
+        ({"rollouts": 20, "played": (*range(8),)}, "no reply in a.jsonl earned anything (RWD101 shows one). Or"),
+        ({"earned": 9, "most": 610.0, "played": (*range(8),)}, "results have rewards up to 610"),
     ],
 )
 def test_missing_reference_says_why_results_do_not_decide(changes: dict[str, Any], said: str) -> None:
@@ -87,6 +88,15 @@ def test_program_that_is_not_here_proves_nothing_of_the_reward() -> None:
     assert found.fix.startswith("Install verus where the gates look for programs")
     loading = the("SCH041", unloaded("load", failures={"load": absent}))
     assert (loading.inconclusive, "loading failed without verus" in loading.message) == (True, True)
+
+
+def test_folder_that_is_missing_is_no_missing_program() -> None:
+    trace = "    subprocess.run(['ls'], cwd=folder)\n  File 'subprocess.py', line 1, in _execute_child\n"
+    message = "[Errno 2] No such file or directory: 'sandbox'"
+    broken = replace(broken_function(), failure=failure(type="FileNotFoundError", message=message, traceback=trace))
+    found = the("RWD020", subject(scores=(*scores(), score("nop", 4, failures=(broken,))), cases=()))
+    assert not found.inconclusive
+    assert "Install" not in found.fix
 
 
 def test_stray_beside_a_single_module_is_left_out_by_naming_the_module() -> None:

@@ -5,13 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 from types import SimpleNamespace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 import yaml
 from envwright.observing.stages import search
 from envwright.packages.cases import parse_expectation, read_cases
 from envwright_worker.adapters.adapter import TaskView
+from envwright_worker.failures import OutOfTime
 from envwright_worker.messages import says
 from envwright_worker.operations import search as exploiting
 from observed import Observations, written
@@ -22,7 +23,7 @@ from rewards_to_search import DEFECTS
 from searched import environment, fired, searched
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from envwright.observing.templates import LockTemplates
     from envwright.system.workspace import Workspace
@@ -172,25 +173,44 @@ def test_tasks_whose_derived_reply_earns_far_less_than_others_are_no_probe_tasks
     assert "RWD085" not in {finding.rule for finding in fired(WORDS, facts, tmp_path)}
 
 
-def test_search_whose_time_is_up_before_it_begins_is_skipped() -> None:
-    sent = []
-    session = SimpleNamespace(
-        kept={number: TaskView(number, [], {"answer": str(number)}) for number in range(4)},
-        adapter=SimpleNamespace(conversational=False),
+def session_of(rewards: Sequence[float], sent: list[Any], *, derived: bool, is_late: bool = False) -> Any:
+    """A session whose reference reply to each task earns this; a reward below 0 hangs."""
+
+    def scored(task: TaskView, *_: Any) -> dict[str, Any]:
+        if rewards[task.index] < 0:
+            raise OutOfTime("it hangs")
+        return {"reward": rewards[task.index], "functions": {}, "failures": [], "failure": None}
+
+    return SimpleNamespace(
+        kept={number: TaskView(number, [], {"answer": str(number)}) for number in range(len(rewards))},
+        adapter=SimpleNamespace(conversational=False, score_directly=scored),
         asked_oracle=lambda task, _: says(task.data["answer"]),
+        scored_once=scored,
+        loop=None,
         policies=SimpleNamespace(
-            oracle=SimpleNamespace(derived=False),
+            oracle=SimpleNamespace(derived=derived),
             answer=SimpleNamespace(type="number", tolerance=0.0),
             states_answer=lambda *_: True,
         ),
-        channel=SimpleNamespace(item=lambda kind, value: sent.append((kind, value))),
-        is_late=True,
+        channel=SimpleNamespace(item=lambda _, value: sent.append(value)),
+        is_late=is_late,
     )
-    limits = {"seed": 0, "evaluations": 10, "seconds": 1.0, "minimum": 0.0, "formats": None, "seconds_per_reply": 1.0}
-    exploiting.answer(session, limits)  # type: ignore[arg-type]
-    [(kind, value)] = sent
-    assert (kind, value["ended"]) == ("search", "skipped")
-    assert value["skipped"] == "there was no time for the reference replies of two tasks"
+
+
+LIMITS = {"seed": 0, "evaluations": 10, "seconds": 1.0, "minimum": 0.0, "formats": None, "seconds_per_reply": 1.0}
+
+
+@pytest.mark.parametrize("derived", [False, True])
+def test_search_whose_time_is_up_before_it_begins_is_skipped(derived: bool) -> None:
+    sent: list[Any] = []
+    exploiting.answer(session_of([1.0] * 4, sent, derived=derived, is_late=True), LIMITS)
+    assert [(each["ended"], each["skipped"]) for each in sent] == [("skipped", exploiting.NO_TIME)]
+
+
+def test_derived_reply_that_hangs_does_not_bring_back_unpaid_ones() -> None:
+    sent: list[Any] = []
+    exploiting.answer(session_of([1.0, *[0.1] * 6, -1.0], sent, derived=True), LIMITS)
+    assert sent[0]["skipped"] == "no two of 1 tasks have mutually exclusive answers"
 
 
 @pytest.mark.slow

@@ -84,6 +84,9 @@ def runs_a_program_on_a_file_of_its_own():
 def draws_once():
     return random.choice("ab")
 
+def seeds_all_that_follows():
+    random.seed(7)
+
 def seeded_later():
     generator = random.Random()
     generator.seed(5)
@@ -141,6 +144,7 @@ EXPECTED = {
     "stamps_and_names": [],
     "runs_a_program_on_a_file_of_its_own": [],
     "draws_once": ["random.choice"],
+    "seeds_all_that_follows": ["Random.seed"],
     "key_of_a_mapping": [],
     "seeded_later": [],
     "unseeded": ["random.Random() without a seed"],

@@ -131,5 +131,7 @@ def test_nondeterministic_score_kills_no_mutant():
 def test_conversation_of_rewarded_episode_is_compared_by_its_functions():
     episode = {"reward": 1.0, "right": 1.0, "met": 1.0}
     assert expected_of(episode, {"reward": 0.5, "right": 1.0}, played=True) == ["right"]
+    beside = {"played": True, "in_company": True}
+    assert expected_of(episode, {"reward": 0.5, "right": 1.0}, **beside) == ["reward", "right", "met"]
     assert expected_of(episode, {"reward": 0.5, "right": 0.5}, played=True) is None
     assert expected_of(episode, {"reward": 0.5, "other": 0.5}, played=True) is None

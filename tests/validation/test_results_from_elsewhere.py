@@ -72,6 +72,11 @@ def test_results_of_a_prompt_that_the_environment_rewrote_match_by_number_and_in
     assert {index: len(found) for index, found in replies_by_task(tasks, replies).items()} == {1: 1}
 
 
+def test_results_of_other_prompts_do_not_match_by_an_info_that_tasks_share():
+    tasks = [Task(number, ASKED, None, {"info": {"kind": "puzzle"}}) for number in range(3)]
+    assert replies_by_task(tasks, [reply_of(1, "Say what?", info={"kind": "puzzle"})]) == {}
+
+
 def test_results_match_held_out_tasks_that_look_alike_by_their_number():
     tasks = [Task(HELD_OUT + number, ASKED, None, {}) for number in range(3)]
     assert [*replies_by_task(tasks, [reply_of(2, "Say it."), reply_of(9, "Say it.")])] == [HELD_OUT + 2]

@@ -154,7 +154,8 @@ class ActGuard:
 
     def _called_generator(self, frame: FrameType, owner: Any, name: str) -> None:
         if owner is random._inst:
-            if frame.f_globals is not _OF_RANDOM:  # else the function that calls it was seen
+            is_drawn_within = frame.f_globals is _OF_RANDOM and name not in ("seed", "setstate")
+            if not is_drawn_within:  # else the function that calls it was seen
                 self._seen("randomness", f"Random.{name}", frame)
         elif name in ("random", "getrandbits") and id(owner) in self._unseeded:
             self._seen("randomness", "random.Random() without a seed", frame)

@@ -59,7 +59,7 @@ def add_arguments_lock(command: argparse.ArgumentParser) -> None:
 
 def print_sources_left_out(package: Package) -> None:
     if package.sources_left_out:
-        message = "taken from the package index: a source in [tool.uv.sources] is not a git repository"
+        message = "of [tool.uv.sources] git repositories alone are locked, and only where their markers hold"
         print(f"{package.name}: {', '.join(package.sources_left_out)}: {message}", file=sys.stderr)
 
 

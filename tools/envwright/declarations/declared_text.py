@@ -12,9 +12,6 @@ from envwright.declarations.problem import DeclarationError, Problem
 MAX_BYTES = 5_000_000
 """The most bytes of a file; larger ones are refused before they are read."""
 
-REPLACEMENT = "\ufffd"
-"""The character for bytes of prose that are not UTF-8."""
-
 _CONTROL = bytes([*range(9), 11, 12, *range(14, 32), 127])
 
 
@@ -57,7 +54,7 @@ def read_text(path: Path, root: Path, limit: int = MAX_BYTES, *, is_prose: bool 
 
     Raises `DeclarationError` as `read_bytes` does, and for anything that is not such text. Prose may have control
     characters, which are left out as its readers do not see them, and bytes of another encoding, which become
-    `REPLACEMENT`; but with a null byte it is no text.
+    lone surrogates (PEP 383); but with a null byte it is no text.
     """
     content = read_bytes(path, root, limit).removeprefix(codecs.BOM_UTF8)
     if is_prose:
@@ -68,7 +65,7 @@ def read_text(path: Path, root: Path, limit: int = MAX_BYTES, *, is_prose: bool 
         return DeclarationError([Problem(relative(path, root), line, message, found=found, fix=fix)])
 
     try:
-        text = content.decode(errors="replace" if is_prose else "strict")
+        text = content.decode(errors="surrogateescape" if is_prose else "strict")
     except UnicodeDecodeError as error:
         raise refusal(error.start, "is not UTF-8 text", "save the file as UTF-8") from None
     # Deleting is many times faster than searching, and nearly every file has none.

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields, is_dataclass
-from functools import cache
+from functools import cache, cached_property
 from typing import TYPE_CHECKING, Any, Literal
 
 from envwright_worker.messages import Message
@@ -589,6 +589,14 @@ class Facts:
         if known in sizes and (known < TASKS_SCORED or len(sizes) == 1):
             return frozenset(task.index for task in self.tasks)
         return frozenset()
+
+    @cached_property
+    def scores_of_replies(self) -> dict[tuple[str, int], list[Score]]:
+        """Policy and task → the scores of its replies, in their order."""
+        found: dict[tuple[str, int], list[Score]] = {}
+        for score in self.scores:
+            found.setdefault((score.policy, score.task), []).append(score)
+        return found
 
     def broken_infrastructure(self) -> dict[StageName, Failure]:
         """The failures that the environment did not cause and that must not be cached."""

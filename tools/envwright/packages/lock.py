@@ -355,10 +355,11 @@ def requirements_to_lock(pyproject: Pyproject) -> tuple[str, ...]:
 
 
 def sources_left_out(pyproject: Pyproject) -> tuple[str, ...]:
-    """Requirements with a source other than a git repository: a folder or an index, in whose place the usual one is."""
+    """Requirements with a source that is no git repository, such as a folder, or with one source and a marker."""
     requirements = map(readable_requirement, _requires(pyproject))
     names = {canonicalize_name(requirement.name) for requirement in requirements if requirement}
-    return tuple(name for name, found in _sources(pyproject).items() if name in names and not all(map(_is_git, found)))
+    sources = {name: found for name, found in _sources(pyproject).items() if name in names}
+    return tuple(name for name, found in sources.items() if not all(map(_is_git, found)) or _is_partial(found))
 
 
 def development_requires(pyproject: Pyproject) -> frozenset[str]:
@@ -382,12 +383,17 @@ def _sources(pyproject: Pyproject) -> dict[str, list[Mapping[str, Any]]]:
     return found
 
 
+def _is_partial(sources: Sequence[Mapping[str, Any]]) -> bool:
+    """Whether the only source is that of some platforms, and the others have none."""
+    return len(sources) == 1 and bool(sources[0].get("marker"))
+
+
 def _is_git(source: Mapping[str, Any]) -> bool:
     return isinstance(source.get("git"), str)
 
 
 def _located(text: str, sources: Mapping[str, list[Mapping[str, Any]]]) -> Iterator[str]:
-    """The requirement at each of its addresses, and from the package index where no marker holds, as uv resolves it."""
+    """The requirement at each of its addresses, where their markers hold."""
     requirement = readable_requirement(text)
     found = sources.get(canonicalize_name(requirement.name), []) if requirement else []
     repositories = [source for source in found if _is_git(source)]
@@ -399,8 +405,6 @@ def _located(text: str, sources: Mapping[str, list[Mapping[str, Any]]]) -> Itera
         markers = [str(marker) for marker in (requirement.marker, source.get("marker")) if marker]
         marker = " and ".join(f"({each})" for each in markers) if len(markers) > 1 else "".join(markers)
         yield f"{requirement.name}{extras} @ {_address(source)}" + (f" ; {marker}" if marker else "")
-    if all(source.get("marker") for source in repositories):
-        yield text
 
 
 def _address(source: Mapping[str, Any]) -> str:

@@ -272,14 +272,16 @@ def replies_by_task(tasks: Sequence[Task], replies: Sequence[ModelReply]) -> dic
     """The replies to each task, found by its content: those with the highest reward first, of these the shortest.
 
     Several tasks may look alike. Then the number in the file decides, and without one of them the reply is left out.
-    Where the environment changed the prompt before it was played, the task has that number and the same `info`.
+    Where the environment changed the prompt before it was played, the task has that number and an `info` of its own.
     """
     by_key: dict[str, dict[int, int]] = defaultdict(dict)
     by_info: dict[tuple[int, str], int] = {}
-    for task in tasks:
+    infos = [info_key(task.data) for task in tasks]
+    shared = Counter(infos)
+    for task, of_info in zip(tasks, infos, strict=True):
         number = task.index % HELD_OUT
         by_key[task_key(task.prompt, task.data)][number] = task.index
-        if of_info := info_key(task.data):
+        if of_info and shared[of_info] == 1:
             by_info[number, of_info] = task.index
     found: dict[int, list[ModelReply]] = defaultdict(list)
     for reply in replies:

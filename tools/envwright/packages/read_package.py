@@ -34,7 +34,9 @@ USUAL_ROOTS = ("", "src/")
 _NEVER_SHIPPED = frozenset(
     {"setup", "conftest", "noxfile", "tasks", "fabfile", "tests", "test", "docs", "examples", "scripts", "benchmarks"}
 )
-_LOADED_BY_VERIFIERS = re.compile(rb"\bload_environment\b|Taskset\b|Harness\b|\bimport \*")
+_LOADED_BY_VERIFIERS = re.compile(rb"\bload_environment\b|Taskset\b|Harness\b")
+_LAZY = re.compile(rb"\bimport \*|\b__getattr__\b")
+_FROM_ITSELF = r"^\s*(?:from|import) (?:\.|{name}\.)(\w+)"
 _PATHS_OF_HATCH = ("packages", "only-include", "include")
 
 
@@ -274,7 +276,7 @@ def find_modules(folder: Path, files: Sequence[str], pyproject: Pyproject) -> li
     shipped = [place for place in found if place.name in declared or f"{place.root}{place.name}" in declared]
     if named:
         others = [place for place in shipped if place not in named and _has_what_is_loaded(folder / place.file)]
-        is_other = len(others) == 1 and not any(_has_what_is_loaded(folder / place.file) for place in named)
+        is_other = len(others) == 1 and not any(_may_be_loaded(folder, place) for place in named)
         of_first_root = [place for place in named if place.root == named[0].root]
         return others if is_other else [max(of_first_root, key=lambda place: place.is_folder)]
     remaining = shipped or found
@@ -295,6 +297,20 @@ def _modules_below(root: str, files: Iterable[str]) -> Iterator[ModulePlace]:
             yield ModulePlace(name, root, is_folder=False)
         elif rest == ["__init__.py"]:
             yield ModulePlace(name, root)
+
+
+def _may_be_loaded(folder: Path, place: ModulePlace) -> bool:
+    """Whether a module has what verifiers loads, or a file has that it imports, or it cannot be told."""
+    try:
+        content = (folder / place.file).read_bytes()
+    except OSError:
+        return False
+    if _LOADED_BY_VERIFIERS.search(content) or _LAZY.search(content):
+        return True
+    inside = (folder / place.file).parent
+    imported = re.findall(_FROM_ITSELF.format(name=place.name).encode(), content, re.MULTILINE)
+    names = {name.decode() for name in imported} if place.is_folder else set()
+    return any(_has_what_is_loaded(inside / f"{name}{end}") for name in names for end in (".py", "/__init__.py"))
 
 
 def _has_what_is_loaded(path: Path) -> bool:

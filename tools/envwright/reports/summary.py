@@ -181,7 +181,7 @@ def next_command(result: ValidationResult) -> str:
         if (setting := DECLARED_SETTING.search(finding.fix)) is not None:
             return f"write {setting[1]} below {name} in registry.yaml, then {_session(session, [name])}"
         if (maximum := _MAXIMUM.search(finding.fix)) is not None:
-            return f"declare {maximum[1]} in its pyproject.toml, then {_session(session, [name])}"
+            return f"if right replies earn no more, declare {maximum[1]}, then {_session(session, [name])}"
         if (evaluation := _EVALUATION.search(finding.fix)) is not None:
             return f"{evaluation[1]}, then {_session(session, [name])}"
         if (required := _REQUIRING.search(finding.fix)) is not None:

@@ -195,7 +195,7 @@ def of_conversation(
 
 def _form_of(facts: Facts, score: Score) -> int | None:
     """The number of a reply among those of its policy to its task; `None` if there is only one."""
-    alike = [each for each in facts.scores if each.task == score.task and each.policy == score.policy]
+    alike = facts.scores_of_replies.get((score.policy, score.task), [])
     return next((number for number, each in enumerate(alike) if each is score and len(alike) > 1), None)
 
 

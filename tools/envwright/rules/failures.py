@@ -74,15 +74,24 @@ def missing_before(subject: Subject, stage: StageName, failure: Failure) -> str:
 
 
 def missing_program(failure: Failure) -> str:
-    """The program that code tried to start by its name, and that is not on this machine; empty for other failures."""
+    """The program that code tried to start by its name, and that is not on this machine; empty for other failures.
+
+    Where a folder to start it in is given, that may be what is missing.
+    """
     found = _NO_PROGRAM.search(failure.message) if failure.type == "FileNotFoundError" else None
-    return found[1] if found is not None and IN_STARTING in failure.traceback else ""
+    is_started = IN_STARTING in failure.traceback and "cwd=" not in failure.traceback
+    return found[1] if found is not None and is_started else ""
 
 
 def missing_program_fix(failure: Failure) -> str | None:
     """The next step for a program that is not there."""
     program = missing_program(failure)
-    return f"Install {program} where the gates look for programs, such as /usr/local/bin." if program else None
+    if not program:
+        return None
+    return (
+        f"Install {program} where the gates look for programs, such as /usr/local/bin. If a package has it, add that "
+        "to project.dependencies, then run `envwright lock`."
+    )
 
 
 def is_of_installed_folder(failure: Failure) -> bool:

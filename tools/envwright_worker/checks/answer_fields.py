@@ -99,11 +99,17 @@ class _Exchange:
         return is_read and any(self._is_enough(one, path) for one, _ in pairs)
 
     def _is_enough(self, one: _Reference, path: FieldPath) -> bool:
-        """Whether the value is what is asked for, or alone earns something: not a title that is one part of a reply."""
-        value = _text(one.task, path)
-        payload, nothing = find_payload(one.reply), self._reward(one.task, "")
-        if payload.answer == value:
+        """Whether the value is what is asked for, or alone earns something: not a title that is one part of a reply.
+
+        A field that is called like an answer is one, and so is a value that is paid in the place of the reply's own.
+        """
+        value, payload = _text(one.task, path), find_payload(one.reply)
+        if path == (answer_name(one.task.data),) or payload.answer == value:
             return True
+        instead = self._reward(one.task, payload.saying(value))
+        if instead is not None and same_reward(instead, one.paid):
+            return True
+        nothing = self._reward(one.task, "")
         fields = json_value(one.reply)
         alone = [value]
         if isinstance(fields, dict):

@@ -275,8 +275,8 @@ class Bench:
 def own_expectations(probe: MutationProbe, values: Values) -> list[dict[str, Any]]:
     """Of a conversation in an episode that is rewarded as a whole, the expectations on its own functions; else none."""
     before: Values = probe["recorded"]
-    is_whole = not before.keys() - values.keys() or same_reward(before["reward"], values["reward"])
-    if not probe["played"] or is_whole:
+    is_alone = not before.keys() - values.keys() or same_reward(before["reward"], values["reward"])
+    if probe["in_company"] or not probe["played"] or is_alone:
         return []
     return [expected for expected in probe["expect"] if expected["of"] in _common(probe, values)]
 

@@ -27,6 +27,7 @@ TASKS_LOOKED_AT = 60
 SCRIPT_TURNS = 40
 _Reference = tuple[TaskView, Sequence[Message]]
 """A task, and the conversation of the oracle on it."""
+NO_TIME = "there was no time for the reference replies of two tasks"
 COMPARING = 0.2
 """The part of the search's time in which derived replies are compared with each other."""
 LEAST_SECONDS = 0.1
@@ -87,15 +88,17 @@ def _well_paid(session: Session, known: list[_Reference], request: JobRequest) -
     """
     scoring, budget = DirectScoring(session), ProcessorBudget(COMPARING * request["seconds"])
     earned: list[float] = []
-    try:
-        for task, conversation in known:
-            if session.is_late or (budget.left <= 0 and len(earned) > PROBE_TASKS):
-                break
-            earned.append(scoring.scored(task, conversation, request["seconds_per_reply"])["reward"] or 0.0)
-    except OutOfTime:
-        return known  # the search itself shortens the time of replies that hang
+    seconds = request["seconds_per_reply"]
+    for task, conversation in known:
+        if session.is_late or (budget.left <= 0 and len(earned) > PROBE_TASKS):
+            break
+        try:
+            earned.append(scoring.scored(task, conversation, seconds)["reward"] or 0.0)
+        except OutOfTime:
+            earned.append(0.0)
+            seconds = max(LEAST_SECONDS, seconds / 4)
     most = max(earned, default=0.0)
-    return [each for each, reward in zip(known, earned, strict=False) if reward >= most / 2]
+    return [each for each, reward in zip(known, earned, strict=False) if reward >= min(most, most / 2)]
 
 
 def _probe_task(task: TaskView, conversation: Sequence[Message]) -> ProbeTask:
@@ -111,6 +114,8 @@ def _has_answer(session: Session, task: TaskView, reply: Message) -> bool:
 def _why_not(session: Session, candidates: Sequence[ProbeTask], probe_tasks: Sequence[ProbeTask]) -> str:
     if session.policies.answer.type == "none":
         return "the environment declares that its tasks have no answer, so the search has nothing to compare with"
+    if session.is_late:
+        return NO_TIME
     if not candidates and session.golden:
         return "the oracle's conversations end with a tool call, and the search replaces the text of a last reply"
     if not candidates:
@@ -140,7 +145,7 @@ class _Work:
         if len(self._probe_tasks) < 2:
             reason = "the reference reply earns almost nothing on all but one of the tried tasks"
             if self._session.is_late:
-                reason = "there was no time for the reference replies of two tasks"
+                reason = NO_TIME
             return common | {"ended": "skipped", "skipped": reason}
         coverage = Coverage(self._session.sources.relative)
         search_input = SearchInput(

@@ -37,7 +37,7 @@ from envwright.facts.recordings import (
     RecordedReply,
 )
 from envwright.observing.budget import half_of_the_time
-from envwright.observing.job import checked
+from envwright.observing.job import StageFailed, checked
 from envwright.observing.observation_request import ObservationRequest
 from envwright.observing.opened_environment import SendRequest, rescored
 from envwright.observing.stage import Observation, StageJob
@@ -138,7 +138,10 @@ def _with_references(
     """Take right replies of results as references: of the tasks that are held out, where the results are of these."""
     first: Mapping[str, int] = {}
     if facts.left_out.get(OTHER_TASKS, 0) > _count(by_task):
-        held_out = search.held_out()
+        try:
+            held_out = search.held_out()
+        except StageFailed:  # that split may lack its data
+            held_out = []
         of_these = replies_by_task(held_out, read.replies)
         if len(of_these) >= LEAST_TASKS and _count(of_these) > _count(by_task):
             first, by_task, search = OF_HELD_OUT, of_these, replace(search, tasks=held_out)
@@ -170,10 +173,10 @@ def _count(by_task: Mapping[int, Sequence[ModelReply]]) -> int:
     return sum(map(len, by_task.values()))
 
 
-def _ranks(read: ResultsRead, declared: DeclaredRange) -> dict[str, tuple[int, float]]:
+def _ranks(files: Sequence[str], used: Sequence[ModelReply], declared: DeclaredRange) -> dict[str, tuple[int, float]]:
     """File or model → its replies with the full reward, and the highest reward, by which reports name them."""
-    ranks = dict.fromkeys(read.files, (0, -math.inf))
-    for reply in read.replies:
+    ranks = dict.fromkeys(files, (0, -math.inf))
+    for reply in used:
         is_full = declared.reaches(reply.reward, declared.maximum)
         for part in (reply.file, reply.model):
             full, most = ranks.get(part, (0, -math.inf))
@@ -186,7 +189,7 @@ def _facts_of(
 ) -> ModelReplies:
     """What the results say, before anything is scored again."""
     used = [reply for replies in by_task.values() for reply in replies]
-    best = _ranks(read, declared)
+    best = _ranks(read.files, used, declared)
     most = max((reply.reward for reply in used), default=0.0)
     unmatched = len(read.replies) - len(used)
     others = {OTHER_TASKS: unmatched} if unmatched else {}

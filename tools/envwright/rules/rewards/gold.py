@@ -168,7 +168,7 @@ def by_results(subject: Subject) -> str:
         )
     if results is not None and OTHER_TASKS in results.left_out and len(results.played) < LEAST_TASKS:
         return (
-            f"No prompt in {results.files[0]} is that of a task here. Play these: `envwright "
+            f"Too few prompts in {results.files[0]} are those of tasks here. Play these: `envwright "
             f"record {subject.package.name} -m MODEL -n 20`; replies with the full reward are reference replies then. "
         )
     if results is not None and NOT_NAMED in results.left_out:
@@ -185,16 +185,18 @@ def by_results(subject: Subject) -> str:
         reasons = "; ".join(results.refused)
         return f"Fix the reward: replies in {results.files[0]} are no reference replies, because {reasons}. "
     if not results.earned:
-        return f"Fix the reward, or the prompt: no reply in {results.files[0]} earned anything (RWD101 shows one). "
+        shown = " (RWD101 shows one)" if show_nothing(results) else ""
+        return f"Fix the reward, or the prompt: no reply in {results.files[0]} earned anything{shown}. "
     if not subject.range.contains(results.most):
         return (
-            f"Bound the reward, or declare `[tool.envwright.reward] max`: {results.files[0]} has rewards up to "
+            "Bound the reward, or declare `[tool.envwright.reward] max`: results have rewards up to "
             f"{number(results.most)}. "
         )
-    if results.tasks_with_most >= LEAST_TASKS and not subject.range.reaches(results.most, subject.range.maximum):
+    is_lower = subject.range.form_alone < results.most < subject.range.maximum - subject.range.tolerance
+    if results.tasks_with_most >= LEAST_TASKS and is_lower:
         return (
             f"Declare `[tool.envwright.reward] max = {number(results.most)}`, if right replies earn no more: "
-            f"{results.files[0]} has that on {results.tasks_with_most} of {len(results.played)} tasks. "
+            f"results have that on {results.tasks_with_most} of {len(results.played)} tasks. "
         )
     if len(results.played) == results.tasks:
         return (
@@ -334,7 +336,7 @@ def no_model_earned_anything(subject: Subject) -> Iterator[Found]:
     expects.
     """
     results = subject.facts.model_replies
-    if results is None or results.earned or results.rollouts < FEWEST_ROLLOUTS or len(results.played) < FEWEST_TASKS:
+    if results is None or not show_nothing(results):
         return
     evidence = Evidence()
     if (first := results.worthless) is not None:
@@ -344,6 +346,12 @@ def no_model_earned_anything(subject: Subject) -> Iterator[Found]:
         f"anything ({results.files[0]})",
         replace(evidence, count=results.rollouts, details=_left_out(results)),
     )
+
+
+def show_nothing(results: ModelReplies) -> bool:
+    """Whether enough replies of models earned nothing that it is no chance."""
+    enough = results.rollouts >= FEWEST_ROLLOUTS and len(results.played) >= FEWEST_TASKS
+    return enough and not results.earned
 
 
 def _left_out(results: ModelReplies) -> dict[str, object]:

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 
 from packaging.version import InvalidVersion, Version
 
-from envwright.declarations.declared_text import REPLACEMENT
 from envwright.declarations.package import folder_of
 from envwright.facts.observed import Place
 from envwright.rules.engine import Found, Subject, rule
@@ -32,6 +31,8 @@ _PLACEHOLDER = re.compile(
     r"\bdescription (goes )?here\b",
     re.IGNORECASE,
 )
+_OTHER_BYTES = re.compile("[\udc80-\udcff]")
+"""Bytes of a README that are not UTF-8, as `read_text` keeps them."""
 _SAID_ANYWAY = ("environment", "env")
 EXPECTED_SECTIONS: Mapping[str, tuple[str, ...]] = {
     "task": ("task", "overview", "description", "about", "problem", "environment", "what"),
@@ -223,8 +224,8 @@ def readme_is_missing(subject: Subject) -> Iterator[Found]:
     readme = subject.package.readme
     if readme is None or not readme.strip():
         yield Found("README.md is missing" if readme is None else "README.md is empty", Evidence(), Place("README.md"))
-    elif REPLACEMENT in readme:
-        line = readme.count("\n", 0, readme.index(REPLACEMENT)) + 1
+    elif (other := _OTHER_BYTES.search(readme)) is not None:
+        line = readme.count("\n", 0, other.start()) + 1
         yield Found("README.md is not UTF-8 text", Evidence(), Place("README.md", line), fix="Save it as UTF-8.")
 
 

@@ -342,6 +342,26 @@ def test_adopt_beside_another_change_writes_nothing(
     assert not (repository / "environments/reverse_text").exists()
 
 
+@pytest.mark.parametrize(("file", "code"), [("reverse_text/__init__.py", 0), ("pyproject.toml", 2)])
+def test_adopt_in_place_keeps_what_its_author_changes_meanwhile(
+    repository: Path, theirs: Path, monkeypatch: pytest.MonkeyPatch, file: str, code: int
+):
+    place, built = repository / "environments/reverse_text", staging_module.built_wheel
+    shutil.copytree(theirs / "environments/reverse_text", place)
+    before = contents(repository)
+
+    def edited_meanwhile(*arguments: Any) -> Any:
+        with (place / file).open("a") as stream:
+            stream.write("# my correction\n")
+        return built(*arguments)
+
+    monkeypatch.setattr(staging_module, "built_wheel", edited_meanwhile)
+    assert adopt(repository, place) == code
+    assert (place / file).read_text().endswith("# my correction\n")
+    others = {name for name, content in contents(repository).items() if before.get(name) != content}
+    assert others - {f"environments/reverse_text/{file}"} == set() or code == 0
+
+
 def test_adopt_interrupted_writes_nothing(
     repository: Path, theirs: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ):

@@ -1,6 +1,6 @@
 """The requirements of the project on this machine and repository, and fixes for missing ones.
 
-Nothing is changed, and no key is read.
+Nothing is changed, and no key is shown.
 
 `doctor --for` reports them, and the jobs refuse by them before they write anything.
 """
@@ -40,6 +40,7 @@ from envwright.hub.access import (
     find_prime,
     hub_access,
     install_prime,
+    settings_file,
 )
 from envwright.hub.state import HubIdentity, read_hub
 from envwright.packages.git import git
@@ -53,7 +54,6 @@ REACH_SECONDS = 4.0
 Level = Literal["ok", "advice", "fail"]
 LEAST_GIGABYTES, ENOUGH_GIGABYTES = 2, 6
 """The least free disk space: a virtual environment of verifiers takes 0.6 GB, and there are several."""
-_PLACES_OF_KEYS = {"PRIME_API_KEY": "PRIME_API_KEY", "prime login": "~/.prime/config.json"}
 PaidJob = Literal["train", "release"]
 DOES = {"train": "submitted", "release": "released"}
 
@@ -103,7 +103,7 @@ def look(root: Path, *, offline: bool = False) -> Machine:
     except DeclarationError as error:
         problems += error.problems
     venvs = sorted(path for path in Workspace(root).venvs.glob("[!.]*") if path.is_dir())
-    prime = find_prime(os.environ.get("PATH"))
+    prime, source = find_prime(), hub_access().source
     try:
         uv = str(uv_program())
     except (ImportError, OSError):  # a broken installation
@@ -116,7 +116,7 @@ def look(root: Path, *, offline: bool = False) -> Machine:
         has_identity=bool(_output_of(["git", "-C", str(root), "config", "user.email"])),
         free_bytes=shutil.disk_usage(root).free,
         prime=_version(str(prime.program)) if prime else None,
-        prime_key=_PLACES_OF_KEYS.get(hub_access().source),
+        prime_key=f"~/{settings_file()}" if source == "prime login" else source or None,
         hub_token="HF_TOKEN" in os.environ or (Path.home() / ".cache/huggingface/token").is_file(),
         writes_bytecode=not os.environ.get("PYTHONDONTWRITEBYTECODE"),
         no_sandbox=reason_against_sandbox(),

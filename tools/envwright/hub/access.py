@@ -152,9 +152,14 @@ def _saved(environ: Mapping[str, str]) -> Mapping[str, object]:
     home = environ.get("HOME")
     if not home:
         return {}
+    return json_object(Path(home) / settings_file(environ))
+
+
+def settings_file(environ: Mapping[str, str] = os.environ) -> str:
+    """The file below the home folder in which `prime login` keeps the current context."""
     context = environ.get("PRIME_CONTEXT", "")
-    name = f"environments/{context}.json" if context.replace("-", "").replace("_", "").isalnum() else "config.json"
-    return json_object(Path(home) / ".prime" / name)
+    is_named = context.replace("-", "").replace("_", "").isalnum()
+    return f".prime/environments/{context}.json" if is_named else ".prime/config.json"
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,14 @@ from pathlib import Path
 from envwright.authoring.adopting.fetching import AnySource, Candidate, SourceUnreadable, fetch
 from envwright.authoring.adopting.recognition import NoEnvironment
 from envwright.authoring.adopting.skeleton import skeletons
-from envwright.authoring.adopting.staging import Adoption, AlreadyAdopted, NotAdopted, Staging, known_counts
+from envwright.authoring.adopting.staging import (
+    Adoption,
+    AlreadyAdopted,
+    NotAdopted,
+    Staging,
+    digest_of,
+    known_counts,
+)
 from envwright.authoring.new.write import usual_owners
 from envwright.builds.preparation import PreparationFailed, prepare
 from envwright.declarations import codeowners
@@ -368,9 +375,17 @@ class RepositoryChanged(CommandError):
 
 
 def _complete(adoption: Adoption, ready: Path, target: Path, undo: ExitStack) -> None:
-    """Write new and changed files into an existing folder; others stay."""
+    """Write what adoption changed and added into an existing folder; the author's other files stay.
+
+    Raises `RepositoryChanged` if its author changed one of these files since it was copied.
+    """
     if adoption.replaces is not None and adoption.replaces != target.resolve():
         adoption.replaces.rename(target)
         undo.callback(target.rename, adoption.replaces)
     for file in sorted(path for path in ready.rglob("*") if path.is_file() and not path.is_symlink()):
-        write_undoable(target / file.relative_to(ready), file.read_bytes(), undo)
+        name = file.relative_to(ready)
+        original = adoption.originals.get(name.as_posix(), b"")
+        if digest_of(file) != original:
+            if digest_of(target / name) not in (original, digest_of(file)):
+                raise RepositoryChanged(f"{adoption.folder}/{name}")
+            write_undoable(target / name, file.read_bytes(), undo)

@@ -7,6 +7,7 @@ repository works on it unchanged.
 from __future__ import annotations
 
 import filecmp
+import hashlib
 import re
 import shutil
 import threading
@@ -60,6 +61,11 @@ class AlreadyAdopted(Exception):
     """The environment is already in the repository; the message has its folder and the differences from the source."""
 
 
+def digest_of(file: Path) -> bytes:
+    """A digest of a file's content; empty if there is none."""
+    return hashlib.sha256(file.read_bytes()).digest() if file.is_file() else b""
+
+
 @dataclass(frozen=True)
 class Adoption:
     """An environment that is ready in the staging folder."""
@@ -75,6 +81,8 @@ class Adoption:
     """The folder below environments/ in which it was, if it was there without an entry."""
     files: tuple[str, ...] = ()
     """The author's files."""
+    originals: Mapping[str, bytes] = field(default_factory=dict)
+    """Those that this folder had when it was copied, and a digest of each."""
     changes: tuple[str, ...] = ()
     """The changes made to them."""
     added: tuple[str, ...] = ()
@@ -310,6 +318,7 @@ class Staging:
         """The files of the author, with the requirements bounded."""
         try:
             files = copied(candidate, target)
+            kept = {name: digest_of(target / name) for name in files} if adoption.replaces else {}
             text = (target / PYPROJECT).read_bytes().decode()  # with the line ends of the original
             edited = bounded(text, adoption.recognition.generation)
         except (SourceUnreadable, NotBounded) as error:
@@ -317,7 +326,7 @@ class Staging:
         if edited.text != text:
             write_whole(target / PYPROJECT, edited.text)
         copy_results(candidate.folder, target, {adoption.name, candidate.folder.name})
-        return replace(adoption, files=files, changes=edited.changes)
+        return replace(adoption, files=files, originals=kept, changes=edited.changes)
 
     def _declare(self, adoptions: Sequence[Adoption]) -> None:
         try:

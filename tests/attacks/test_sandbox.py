@@ -190,6 +190,7 @@ ATTEMPTS = {
     ),
     "socket file of the user": lambda: connected(socket.AF_UNIX, socket.SOCK_STREAM, f"{outside}/agent"),
     "abstract socket of the user": lambda: connected(socket.AF_UNIX, socket.SOCK_STREAM, b"\0envwright-agent"),
+    "abstract socket of a listener": lambda: connected(socket.AF_UNIX, socket.SOCK_STREAM, b"\0listener-envwright"),
     "datagram to a socket file": sent_by_datagram,
     "datagram of a pair": datagram_of_a_pair,
     "own service": own_service,
@@ -231,6 +232,7 @@ def machine(outside: Path) -> Iterator[Path]:
     with (
         socket.socket(socket.AF_UNIX) as agent,
         socket.socket(socket.AF_UNIX) as abstract,
+        socket.socket(socket.AF_UNIX) as listener,
         socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as datagrams,
     ):
         os.symlink(outside, short := f"/tmp/envwright-attack-{os.getpid()}")  # noqa: PTH211 - addresses are short
@@ -240,8 +242,9 @@ def machine(outside: Path) -> Iterator[Path]:
         finally:
             Path(short).unlink()
         abstract.bind("\0envwright-agent")
-        agent.listen(1)
-        abstract.listen(1)
+        listener.bind("\0listener-envwright")
+        for each in (agent, abstract, listener):
+            each.listen(1)
         yield outside
 
 

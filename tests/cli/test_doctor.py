@@ -94,6 +94,9 @@ def test_doctor_for_release_asks_the_platform_and_git(root: Path, tmp_path: Path
         edit(root / "registry.yaml", "owner: acme", "owner: strangers")
         done = doctor(root, "--for", "release", "--format", "json", **hub.environment)
         assert checks(done)["owner"]["level"] == "fail"
+        declare_hosted_run(root)
+        done = doctor(root, "--for", "train", "--format", "json", **hub.environment)
+        assert (done.returncode, "owner" in checks(done)) == (0, False), done.stdout  # training creates no environment
 
 
 def test_doctor_for_a_job_fails_where_the_platform_does(root: Path, tmp_path: Path):

@@ -55,6 +55,21 @@ def test_v1_traces_show_time_and_tokens_of_each_turn(version: str) -> None:
     assert 0 < found[0]["turns"][1]["seconds"] < 60
 
 
+def test_turns_of_other_agents_are_shown_and_not_counted(tmp_path: Path) -> None:
+    episode = json.loads((SAMPLES / "v1_0.4.0" / "traces.jsonl").read_text().splitlines()[0])
+    [mine] = episode["traces"]
+    judge = {**mine, "agent": {"name": "judge", "trainable": False}}
+    alone, beside = tmp_path / "alone.jsonl", tmp_path / "beside.jsonl"
+    alone.write_text(json.dumps(episode))
+    beside.write_text(json.dumps({**episode, "traces": [judge, mine]}))
+    [row], [found] = conversations(beside)
+    [expected], _ = conversations(alone)
+    assert [row[name] for name in ("turns", "characters", "words")] == [
+        expected[name] for name in ("turns", "characters", "words")
+    ]
+    assert [turn.get("name", "").partition(" ")[0] for turn in found["turns"]][-2:] == ["judge", "judge"]
+
+
 def test_recording_shows_its_rollouts_under_their_numbers() -> None:
     rows, found = conversations(RECORDING)
     assert [row["rollout"] for row in rows[:3]] == [0, 1, 2]

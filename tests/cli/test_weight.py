@@ -14,8 +14,8 @@ from small_repository import small_repository
 ROOT = Path(__file__).parents[2]
 TOOLS = ROOT / "tools"
 MODULES = 469
-LINES = 86_760
-TESTS_LINES = 61_430
+LINES = 86_790
+TESTS_LINES = 61_500
 """Of Python. A change that needs more says in its commit what it is worth, and raises the number."""
 RUN = """  first:
     backend: prime-rl

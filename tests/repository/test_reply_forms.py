@@ -21,6 +21,8 @@ PATTERNS = (
     r"^(?:Answer|Result)\s*=\s*(\d+)$",
     r"<final>\s*(.*?)\s*</final>",
     r"```(?:json|text)?\n(.*?)```",
+    r"\\boxed\{(.*?)\}",
+    r"\\begin\{answer\}\n(.*?)\n\\end\{answer\}",
 )
 
 

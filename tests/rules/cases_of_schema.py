@@ -403,8 +403,13 @@ CASES = {
         fires={
             "two of a hundred": data(duplicates=((0, 1), (2, 3)), duplicate_count=2),
             "an infinite one that always asks the same": data(size=None, duplicate_count=99),
+            "an infinite one with 19 tasks": data(size=None, inspected=1000, duplicate_count=981),
         },
-        silent={"an infinite one over a small space": data(size=None, inspected=1000, duplicate_count=950)},
+        silent={
+            "an infinite one over a small space": data(size=None, inspected=1000, duplicate_count=950),
+            "an infinite one with 20 tasks": data(size=None, inspected=1000, duplicate_count=980),
+            "an infinite one of which few were read": data(size=None, inspected=15, duplicate_count=5),
+        },
     ),
     "SCH053": RuleCases(
         fires={"one of a hundred": data(duplicates=((0, 1),), duplicate_count=1)},
@@ -424,9 +429,12 @@ CASES = {
         },
     ),
     "SCH055": RuleCases(
-        fires={"all": data(answers_in_prompt=(0, 1), answer_in_prompt_count=100)},
+        fires={
+            "all": data(answers_in_prompt=(0, 1), answer_in_prompt_count=100),
+            "more than chance": data(answers_in_prompt=(0, 1), answer_in_prompt_count=31),
+        },
         silent={
-            "some are another rule's": data(answers_in_prompt=(0,), answer_in_prompt_count=10),
+            "some are another rule's": data(answers_in_prompt=(0,), answer_in_prompt_count=29),
             "offered as a choice": subject(
                 package={"answer": AnswerDeclaration(type="choice")},
                 description={"datasets": (dataset(answers_in_prompt=(0,), answer_in_prompt_count=100),)},
@@ -434,7 +442,7 @@ CASES = {
         },
     ),
     "SCH056": RuleCases(
-        fires={"some": data(answers_in_prompt=(4,), answer_in_prompt_count=10)},
+        fires={"some": data(answers_in_prompt=(4,), answer_in_prompt_count=29)},
         silent={
             "none": data(),
             "all are another rule's": data(answers_in_prompt=(0,), answer_in_prompt_count=100),

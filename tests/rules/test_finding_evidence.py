@@ -104,6 +104,16 @@ def test_stray_beside_a_single_module_is_left_out_by_naming_the_module() -> None
     assert 'only-include = ["plain_sums.py"]' in the("SCH032", subject(wheel=strays, package=package)).fix
 
 
+def test_reply_that_is_paid_less_on_one_task_is_not_called_paid_in_full_there() -> None:
+    found = the("RWD085", searched(exploit("blind", 1.0, 1.0, 0.7)))
+    assert "earns the full reward on 2 of 3 tasks" in found.message
+    assert found.evidence.earned is not None
+    assert found.evidence.earned.reward == 1.0
+    assert (
+        "earns most of the reward on 2 of 3 tasks" in the("RWD085", searched(exploit("blind", 0.7, 0.8, 0.2))).message
+    )
+
+
 @pytest.mark.parametrize(
     ("refused", "answer", "severity"),
     [({PAID_ELSEWHERE: 3}, None, "warning"), ({PAID_ELSEWHERE: 3}, "40", "error"), ({}, None, "error")],

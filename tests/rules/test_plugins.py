@@ -113,6 +113,13 @@ def test_prefix_of_two_packages_is_refused_for_both(install: Install) -> None:
     ]
 
 
+def test_rules_in_a_package_without_init_are_loaded(install: Install, tmp_path: Path) -> None:
+    points = f"[envwright.rules]\nACM = acme_shared.{MODULE}\n"
+    install(points, IMPORTS + RULE.format(id="ACM001"), at=tmp_path / "site-packages" / "acme_shared")
+    assert plugin_problems() == ()
+    assert "ACM001" in all_rules()
+
+
 def test_code_in_a_checkout_is_not_loaded(install: Install, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     checkout = tmp_path / "checkout"
     install(rules("ACM"), "raise AssertionError('code of a checkout ran')", at=checkout)

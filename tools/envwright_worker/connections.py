@@ -32,8 +32,6 @@ _PIDFD_OPEN, _PIDFD_GETFD = 434, 438
 _LONGEST_ADDRESS = 128
 _LONGEST_NAME = 64
 _AF_UNIX, _AF_INET, _AF_INET6 = 1, 2, 10
-_OF_MULTIPROCESSING = b"\0listener-"
-"""Addresses that `multiprocessing` chooses; its servers ask for a random key."""
 
 
 class Connections:
@@ -122,8 +120,6 @@ class Connections:
 
     def _local(self, address: bytes, thread: int) -> tuple[int, bytes]:
         """An open socket file in a folder of the process, and the address by which this process reaches it."""
-        if address[2:].startswith(_OF_MULTIPROCESSING):
-            return -1, address
         path = os.fsdecode(address[2:].partition(b"\0")[0])
         if not path:
             raise OSError(errno.EACCES, "a socket without a file")

@@ -104,6 +104,7 @@ def look(root: Path, *, offline: bool = False) -> Machine:
         problems += error.problems
     venvs = sorted(path for path in Workspace(root).venvs.glob("[!.]*") if path.is_dir())
     prime, source = find_prime(), hub_access().source
+    huggingface = os.environ.get("HF_HOME") or Path.home() / ".cache/huggingface"
     try:
         uv = str(uv_program())
     except (ImportError, OSError):  # a broken installation
@@ -117,7 +118,7 @@ def look(root: Path, *, offline: bool = False) -> Machine:
         free_bytes=shutil.disk_usage(root).free,
         prime=_version(str(prime.program)) if prime else None,
         prime_key=f"~/{settings_file()}" if source == "prime login" else source or None,
-        hub_token="HF_TOKEN" in os.environ or (Path.home() / ".cache/huggingface/token").is_file(),
+        hub_token=bool(os.environ.get("HF_TOKEN")) or Path(huggingface, "token").is_file(),
         writes_bytecode=not os.environ.get("PYTHONDONTWRITEBYTECODE"),
         no_sandbox=reason_against_sandbox(),
         endpoints=tuple(_reach(endpoint, offline) for endpoint in endpoints),
@@ -292,8 +293,10 @@ def job_checks(root: Path, job: PaidJob, hosted: Callable[[RunSpec], bool], stop
     if version:  # an older CLI submits, but `prime train validate` may be missing
         do = f"{TESTED_PRIME} is tested, and has `prime train validate`: {install_prime()}"
         checks.append(_checked("prime CLI", not _is_older(version, TESTED_PRIME), version, do, "advice"))
+    if job == "train":
+        return checks
     checks += _owners(registry, identity) if identity is not None else ()
-    return [*checks, *(_committed(root) if job == "release" else ())]
+    return [*checks, *_committed(root)]
 
 
 def platform_checks(

@@ -11,7 +11,7 @@ import sysconfig
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
-from importlib.machinery import PathFinder
+from importlib.machinery import ModuleSpec, PathFinder
 from importlib.metadata import Distribution, EntryPoint, distributions
 from importlib.util import find_spec
 from pathlib import Path
@@ -51,7 +51,7 @@ class Plugin:
         module = self.target.partition(":")[0].partition(".")[0]
         inside = PathFinder.find_spec(module, list(installed_folders()))
         taken = find_spec(module)
-        if inside is None or taken is None or not inside.origin or inside.origin != taken.origin:
+        if inside is None or taken is None or _places(inside) != _places(taken):
             where = taken.origin if taken and taken.origin else "nowhere"
             message = f"has no code in the tool's own environment: its module {module} is at {where}"
             name = self.package.partition(" ")[0]
@@ -62,6 +62,11 @@ class Plugin:
         except (Exception, SystemExit) as error:
             message = f"raises {type(error).__name__} when it is imported: {error}"
             raise DeclarationError([self.problem(message, place=_place(error))]) from None
+
+
+def _places(found: ModuleSpec) -> list[str]:
+    """The file of a module, or the folders of a package without `__init__.py`."""
+    return [found.origin] if found.origin else list(found.submodule_search_locations or ())
 
 
 def _place(error: BaseException) -> tuple[str, int | None] | None:

@@ -89,6 +89,8 @@ class Transcript:
     task: int | str
     rollout: int
     turns: tuple[TranscriptTurn, ...]
+    others: tuple[TranscriptTurn, ...] = ()
+    """The turns of other agents of the episode, which are shown behind the model's."""
     prompt_turns: int = 0
     reward: float | None = None
     functions: Mapping[str, FunctionScore] = field(default_factory=dict)
@@ -341,9 +343,9 @@ def _words(one: Transcript) -> str:
 def transcript_data(one: Transcript) -> RowData:
     """A whole conversation for the page; nothing in it is cut."""
     data: Mapping[str, Any] = {
-        **{name: value for name, value in vars(one).items() if name not in ("turns", "functions")},
+        **{name: value for name, value in vars(one).items() if name not in ("turns", "others", "functions")},
         "functions": [[name, score.score, score.weight, score.kind] for name, score in one.functions.items()],
-        "turns": [_turn(turn) for turn in one.turns],
+        "turns": [_turn(turn) for turn in (*one.turns, *one.others)],
     }
     shown: RowData = harmless(plain_data(data), sys.maxsize)
     return shown

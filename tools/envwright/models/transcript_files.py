@@ -1,7 +1,7 @@
 """Transcripts from files of results: this tool's own, those of vf-eval and prime, and plain lists of messages.
 
-The lines of a file are read once for the list, and again when they are opened, so that a file of any size takes
-little memory. A line that cannot be read is counted and named; nothing else is left out.
+The lines of a file are read once for the list, and again when they are opened, so that a file of lines of any size
+takes little memory. A line that cannot be read is counted and named; nothing else is left out.
 """
 
 from __future__ import annotations
@@ -177,7 +177,7 @@ def opened_transcripts(paths: Sequence[Path]) -> Iterator[TranscriptFiles]:
     if empty := [str(path) for path, files in held.items() if not files]:
         raise NoTranscripts(
             f"{', '.join(empty)}: no file of results was found; expected {', '.join(FILES)} or another of "
-            f"{', '.join(f'*{ending}' for ending in ENDINGS)}"
+            f"{', '.join(f'*{ending}' for ending in ENDINGS[:2])}; name a .json file itself"
         )
     found = list(dict.fromkeys(chain.from_iterable(held.values())))
     base = Path(os.path.commonpath([file.absolute().parent for file in found]))
@@ -316,11 +316,12 @@ def _of_episode(raw: Mapping[str, Any], row: EvaluationRow, file: str, line: int
     task = (raw.get("task") or (traces[0].get("task") if traces else None) or {}).get("data") or {}
     main = trained[0] if trained else {}
     turns, prompt = _turns_of_trace(main)
-    others = [turn for trace in traces if trace is not main for turn in _named(trace)]
+    others = tuple(turn for trace in traces if trace is not main for turn in _named(trace))
     costs = [_cost(call, call.get("usage")) for trace in traces for call in trace.get("calls") or []]
     known = [cost for cost in costs if cost is not None]
     shown = _of_row(row, (), task.get("answer"), file, line)
-    return replace(shown, turns=(*turns, *others), prompt_turns=prompt, cost=sum(known) if known else _cost(raw, None))
+    cost = sum(known) if known else _cost(raw, None)
+    return replace(shown, turns=turns, others=others, prompt_turns=prompt, cost=cost)
 
 
 def _turns_of_trace(trace: Mapping[str, Any]) -> tuple[tuple[TranscriptTurn, ...], int]:

@@ -29,10 +29,10 @@ MOST_FILES, LONGEST_SOURCE = 40, 200_000
 _SPLITTING = {"split", "rsplit", "partition", "rpartition", "startswith", "removeprefix", "find", "rfind", "index"}
 _MATCHING = {"compile", "search", "match", "fullmatch", "findall", "finditer"}
 _GROUP = re.compile(r"(?<!\\)\((?!\?)(?:[^()\\]|\\.)*\)")
-_NOT_LITERAL = re.compile(r"\(\?[a-zA-Z]+\)|\\[bAZ]|\\s[*+]?\??|\.[*+]\??|(?<!\\)[$^?]")
+_NOT_LITERAL = re.compile(r"(\\\\)|\(\?[a-zA-Z]+\)|\\[bAZ]|\\s[*+]?\??|\.[*+]\??|(?<!\\)[$^?]")
 _ONE_OF_SEVERAL = re.compile(r"\(\?:([^()|]*)(?:\|[^()]*)?\)\??")
 _FIRST_KEY = re.compile(r'\{\s*"(\w+)"\s*:')
-_ESCAPED = re.compile(r"\\(\W)")
+_ESCAPED = re.compile(r"\\(n|\W)")
 _PYTHON_BLOCK = re.compile(r"^```(?:python|py)\n(.*?)^```", re.DOTALL | re.MULTILINE)
 
 
@@ -120,7 +120,7 @@ def forms_of_calls(source: str) -> Iterator[str]:
         if isinstance(node, (ast.Call, ast.Assert)):
             texts = [each.value for each in ast.walk(node) if isinstance(each, ast.Constant)]
             words = {str(text) for text in texts if isinstance(text, (str, int, float)) and str(text).strip()}
-            for reply in sorted((word for word in words if isinstance(word, str)), key=len, reverse=True)[:1]:
+            for reply in sorted(words, key=len, reverse=True)[:1]:
                 for answer in sorted(words - {reply}, key=len, reverse=True):
                     before, found, after = reply.rpartition(answer)
                     if found and not (before[-1:].isalnum() or after[:1].isalnum()):
@@ -164,8 +164,8 @@ def _of_key(key: str) -> str:
 def _literal(pattern: str) -> str:
     """A text that the pattern matches, as far as it is simple."""
     first = _ONE_OF_SEVERAL.sub(r"\1", pattern)
-    text = _NOT_LITERAL.sub(lambda found: " " if found[0].startswith("\\s+") else "", first)
-    return _ESCAPED.sub(r"\1", text).replace("\\n", "\n")
+    text = _NOT_LITERAL.sub(lambda found: found[1] or (" " if found[0].startswith("\\s+") else ""), first)
+    return _ESCAPED.sub(lambda found: "\n" if found[1] == "n" else found[1], text)
 
 
 def _nodes(source: str) -> Iterator[ast.AST]:

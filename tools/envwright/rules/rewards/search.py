@@ -46,7 +46,7 @@ def panel(subject: Subject) -> dict[int, PanelTask]:
 
 
 def clear_wins(subject: Subject, exploit: Exploit) -> list[Earned]:
-    """Tasks on which an exploit earns far more than form alone may, and nearly as much as the reference reply."""
+    """Tasks on which an exploit earns at least half of what the reference reply does above form alone."""
     tasks = panel(subject)
     return [each for each in exploit.earned if each.task in tasks and way_to_gold(subject, each) >= CLEAR]
 
@@ -119,10 +119,12 @@ def one_reply_is_paid_on_many_tasks(subject: Subject) -> Iterator[Found]:
         wins = clear_wins(subject, exploit)
         if len(wins) > 1:
             expected = f"<= {number(subject.range.form_alone)}"
+            full = [each for each in wins if subject.range.reaches(each.reward, panel(subject)[each.task].gold or 0.0)]
+            what, paid = ("the full reward", full) if len(full) > 1 else ("most of the reward", wins)
             yield Found(
-                f"{_shown(exploit.reply)} earns the full reward on {len(wins)} of {len(panel(subject))} tasks "
+                f"{_shown(exploit.reply)} earns {what} on {len(paid)} of {len(panel(subject))} tasks "
                 f"with different answers: {exploit.explanation}",
-                evidence_of(subject, exploit, wins[-1], expected),
+                evidence_of(subject, exploit, paid[-1], expected),
                 paying_place(subject, exploit),
                 severity="warning" if is_shared else None,
             )
@@ -147,7 +149,7 @@ def wrong_by_construction_is_paid_like_gold(subject: Subject) -> Iterator[Found]
         reply is right here, declare it: `type`, `tolerance`, or `type = "none"`.
     """
     paid = [(exploit, clear_wins(subject, exploit)) for exploit in exploits(subject, "wrong")]
-    paid = [(exploit, wins) for exploit, wins in paid if wins and len(wins) >= min(2, len(panel(subject)))]
+    paid = [(exploit, wins) for exploit, wins in paid if len(wins) > 1]
     if not paid:
         return
     exploit, wins = paid[0]

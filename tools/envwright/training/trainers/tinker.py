@@ -81,15 +81,8 @@ def _compile(request: CompileRequest) -> Compiled:
     overrides = f"--overrides <(echo {RENDERERS})"
     script.install(overrides, f"'tinker-cookbook[verifiers]=={COOKBOOK}'", f"'verifiers=={VERIFIERS}'")
     script.note_start()
-    program, arguments = f'"$VENV/bin/python" -m {MODULE}', arguments_of(config, chz_value)
+    program, arguments = f'"$VENV/bin/python" -m {MODULE}', arguments_of(config, str)  # as chz reads values
     return script.compiled(config, program, arguments, "TINKER_API_KEY", batch=PATHS["batch"])
-
-
-def chz_value(value: Any) -> str:
-    """A value as chz reads it from a command line: bare, `None` for none."""
-    if isinstance(value, bool):
-        return "True" if value else "False"
-    return repr(value) if isinstance(value, float) else str(value)
 
 
 def _config(request: CompileRequest) -> NativeConfig:

@@ -185,7 +185,7 @@ def by_results(subject: Subject) -> str:
         reasons = "; ".join(results.refused)
         return f"Fix the reward: replies in {results.files[0]} are no reference replies, because {reasons}. "
     if not results.earned:
-        shown = " (RWD101 shows one)" if show_nothing(results) else ""
+        shown = " (RWD101 shows one)" if earned_nothing(results) else ""
         return f"Fix the reward, or the prompt: no reply in {results.files[0]} earned anything{shown}. "
     if not subject.range.contains(results.most):
         return (
@@ -336,7 +336,7 @@ def no_model_earned_anything(subject: Subject) -> Iterator[Found]:
     expects.
     """
     results = subject.facts.model_replies
-    if results is None or not show_nothing(results):
+    if results is None or not earned_nothing(results):
         return
     evidence = Evidence()
     if (first := results.worthless) is not None:
@@ -348,7 +348,7 @@ def no_model_earned_anything(subject: Subject) -> Iterator[Found]:
     )
 
 
-def show_nothing(results: ModelReplies) -> bool:
+def earned_nothing(results: ModelReplies) -> bool:
     """Whether enough replies of models earned nothing that it is no chance."""
     enough = results.rollouts >= FEWEST_ROLLOUTS and len(results.played) >= FEWEST_TASKS
     return enough and not results.earned

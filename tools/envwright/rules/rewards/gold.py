@@ -175,11 +175,16 @@ def by_results(subject: Subject) -> str:
         return f"Results are here: `envwright validate {subject.package.name} --results {results.files[0]}`. "
     if results is None or not results.rollouts:
         return f"Evaluate it once: {command}; replies with the full reward are reference replies then. "
+    return _by_rollouts(subject, results, command)
+
+
+def _by_rollouts(subject: Subject, results: ModelReplies, command: str) -> str:
+    """What decides where rollouts of tasks are known, and give too few reference replies."""
     if NO_TIME in results.left_out:
         budget = round(BUDGETS * subject.entry.gates.budget)
         return (
             f"There was no time to score replies in {results.files[0]} again: write `gates: {{budget: {budget}}}` "
-            f"below {package.name} in registry.yaml. "
+            f"below {subject.package.name} in registry.yaml. "
         )
     if results.refused:
         reasons = "; ".join(results.refused)

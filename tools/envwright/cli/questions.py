@@ -24,7 +24,7 @@ def confirmed(question: str, options: argparse.Namespace) -> bool:
     if options.yes:
         return True
     if not can_ask():
-        message = f"{question} Nobody can answer here, in CI or without a terminal, and nothing was done."
+        message = f"{question} Questions are asked only on a terminal and outside CI, so nothing was done."
         raise CommandError(f"{message}\n    next: add --yes, or --dry-run to only show it")
     replies = ("y", "yes", "n", "no")
     typed = answer(f"{question} [y/n]", refusal=lambda text: "" if text.lower() in replies else "reply y or n")

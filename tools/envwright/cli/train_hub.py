@@ -73,8 +73,8 @@ def run(options: argparse.Namespace) -> int:
     refuse_other_addresses(settings.environments)
     if settings.model and not can_ask() and not settings.yes and not settings.dry_run:
         message = (
-            "nobody can confirm the submission here, in CI or without a terminal: add --yes to submit, or --dry-run to "
-            "only show it"
+            "the submission is confirmed only on a terminal and outside CI: add --yes to submit, or --dry-run to only "
+            "show it"
         )
         raise Unusable(message, settings.command("--dry-run"))
     platform = training_platform(settings)

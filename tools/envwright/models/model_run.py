@@ -57,6 +57,9 @@ NAMES_OF_TASKS = ("num_tasks", "num_examples")
 NAMES_OF_ROLLOUTS = ("group_size", "num_rollouts", "rollouts_per_example")
 """Of both generations of verifiers, in a package's own table."""
 
+UNCALLED = "it was not called; where code calls it only if its key is set, declare that key under `secrets`"
+"""Of a judge, instead of what it cost."""
+
 TASKS_PLAYED: dict[Split, str] = {"train": "on the tasks to train on", "eval": "on the tasks held out for evaluation"}
 
 
@@ -352,9 +355,6 @@ def judge_endpoint(root: Path, entry: EnvironmentEntry, package: Package, *, scr
             f"the judge of {entry.name}: {error}\nSet it for this command only, and never write it to a file."
         ) from None
     return endpoint
-
-
-UNCALLED = "it was not called; where code calls it only if its key is set, declare that key under `secrets`"
 
 
 @contextmanager

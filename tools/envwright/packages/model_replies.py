@@ -65,6 +65,7 @@ class ModelReply:
     answer: str | None = None
     """The answer of its task, if the file has it."""
     info_key: str = ""
+    """Fingerprint of its task's `info`; empty if the file has none."""
 
     @property
     def reward(self) -> float:
@@ -162,7 +163,7 @@ def read_results(package: Package, named: Sequence[str] = ()) -> ResultsRead:
             read.files.append(recording.file)
             date, model = str(recording.baseline.get("date") or ""), str(recording.baseline["model"])
             for line, row in recording.rows[:MOST_ROWS]:
-                _take(read, recording.file, line, row, model, date)
+                _take(read, ModelReply(recording.file, line, row, model, date))
     return read
 
 
@@ -193,7 +194,7 @@ def _read_file(read: ResultsRead, package: Package, path: Path) -> None:
             read.left_out[f"{file}: rollouts of another environment"] += 1
             continue
         model = row.model or str(metadata.get("model") or "an unknown model")
-        _take(read, file, number, row, model, day or changed, answer, of_info)
+        _take(read, ModelReply(file, number, row, model, day or changed, answer, of_info))
 
 
 def _values_of(path: Path, most: int) -> Iterator[tuple[int, Any, str | None]]:
@@ -212,16 +213,8 @@ def _values_of(path: Path, most: int) -> Iterator[tuple[int, Any, str | None]]:
         yield number, sample, None
 
 
-def _take(
-    read: ResultsRead,
-    file: str,
-    line: int,
-    row: EvaluationRow,
-    model: str,
-    date: str,
-    answer: str | None = None,
-    of_info: str = "",
-) -> None:
+def _take(read: ResultsRead, reply: ModelReply) -> None:
+    file, row = reply.file, reply.row
     if row.policy is not None:
         read.left_out[f"{file}: rollouts of scripted policies"] += 1
     elif not row.scored or row.reward is None:
@@ -229,8 +222,8 @@ def _take(
     elif (completion := _playable(row.completion or ())) is None:
         read.left_out[f"{file}: rollouts without a conversation, or with a longer one than can be played"] += 1
     else:
-        named = on_one_line(model)[:80]
-        read.replies.append(ModelReply(file, line, replace(row, completion=completion), named, date, answer, of_info))
+        model = on_one_line(reply.model)[:80]
+        read.replies.append(replace(reply, row=replace(row, completion=completion), model=model))
 
 
 def _playable(completion: Sequence[Message]) -> tuple[Message, ...] | None:

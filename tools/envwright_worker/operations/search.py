@@ -25,13 +25,14 @@ from envwright_worker.session import Session
 
 TASKS_LOOKED_AT = 60
 SCRIPT_TURNS = 40
-_Reference = tuple[TaskView, Sequence[Message]]
-"""A task, and the conversation of the oracle on it."""
 NO_TIME = "there was no time for the reference replies of two tasks"
 COMPARING = 0.2
 """The part of the search's time in which derived replies are compared with each other."""
 LEAST_SECONDS = 0.1
 """The time limit of a reply after others hung."""
+
+_Reference = tuple[TaskView, Sequence[Message]]
+"""A task, and the conversation of the oracle on it."""
 
 
 def answer(session: Session, request: JobRequest) -> None:
@@ -143,9 +144,8 @@ class _Work:
         self._meet_gold(grader)
         common = {"seed": request["seed"], "limit": request["evaluations"]}
         if len(self._probe_tasks) < 2:
-            reason = "the reference reply earns almost nothing on all but one of the tried tasks"
-            if self._session.is_late:
-                reason = NO_TIME
+            unpaid = "the reference reply earns almost nothing on all but one of the tried tasks"
+            reason = NO_TIME if self._session.is_late else unpaid
             return common | {"ended": "skipped", "skipped": reason}
         coverage = Coverage(self._session.sources.relative)
         search_input = SearchInput(

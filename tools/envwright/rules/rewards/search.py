@@ -114,15 +114,16 @@ def one_reply_is_paid_on_many_tasks(subject: Subject) -> Iterator[Found]:
     Fix: Look at the exploit in the finding. Read one final answer, compare all of it, and return 0 if nothing was read.
     """
     results = subject.facts.model_replies
-    is_shared = results is not None and PAID_ELSEWHERE in results.refused and not _answers(subject)
+    tasks = panel(subject)
+    is_shared = results is not None and PAID_ELSEWHERE in results.refused and not _have_answers(subject)
     for exploit in exploits(subject, "blind"):
         wins = clear_wins(subject, exploit)
         if len(wins) > 1:
             expected = f"<= {number(subject.range.form_alone)}"
-            full = [each for each in wins if subject.range.reaches(each.reward, panel(subject)[each.task].gold or 0.0)]
+            full = [each for each in wins if subject.range.reaches(each.reward, tasks[each.task].gold or 0.0)]
             what, paid = ("the full reward", full) if len(full) > 1 else ("most of the reward", wins)
             yield Found(
-                f"{_shown(exploit.reply)} earns {what} on {len(paid)} of {len(panel(subject))} tasks "
+                f"{_shown(exploit.reply)} earns {what} on {len(paid)} of {len(tasks)} tasks "
                 f"with different answers: {exploit.explanation}",
                 evidence_of(subject, exploit, paid[-1], expected),
                 paying_place(subject, exploit),
@@ -130,7 +131,7 @@ def one_reply_is_paid_on_many_tasks(subject: Subject) -> Iterator[Found]:
             )
 
 
-def _answers(subject: Subject) -> bool:
+def _have_answers(subject: Subject) -> bool:
     """Whether the tasks of the search have answers of their own."""
     tasks = panel(subject)
     return any(task.answer is not None for task in subject.facts.tasks if task.index in tasks)

@@ -531,9 +531,8 @@ def wheel_shadows_others(subject: Subject) -> Iterator[Found]:
     taken = {folder_of(name): f"the package {name} in the lock" for name in pins}
     taken |= {folder_of(name): f"Python's own module {name}" for name in sys.stdlib_module_names}
     for name in dict.fromkeys(filter(None, map(imported_as, wheel.files))):
-        whose = (
-            "the code that Python runs at its start" if name.endswith(".pth") else taken.get(folder_of(name))
-        )  # as pip and Python compare names on a case-insensitive disk
+        # as pip and Python compare names on a case-insensitive disk
+        whose = "the code that Python runs at its start" if name.endswith(".pth") else taken.get(folder_of(name))
         if whose is not None:
             yield Found(
                 f"{name} at the top level of {wheel.filename} shadows {whose}",

@@ -382,6 +382,23 @@ def test_equal_rows_are_a_warning_where_the_rollout_makes_the_prompt(rule: str, 
 
 
 @pytest.mark.parametrize(
+    ("duplicates", "is_cycle", "size", "severity"),
+    [
+        (2, False, 100, "warning"),
+        (10, False, 100, "warning"),
+        (11, False, 100, "error"),
+        (92, True, 100, "warning"),
+        (92, True, None, "error"),
+    ],
+)
+def test_repeated_tasks_are_a_warning_where_few_or_all_alike_weigh_more(
+    duplicates: int, is_cycle: bool, size: int | None, severity: str
+) -> None:
+    found = the("SCH052", data(duplicate_count=duplicates, is_cycle=is_cycle, size=size))
+    assert found.severity == severity
+
+
+@pytest.mark.parametrize(
     ("overlap", "duplicates", "severity"), [(99, 0, "error"), (100, 0, "warning"), (99, 1, "warning")]
 )
 def test_splits_of_the_same_tasks_are_a_warning(overlap: int, duplicates: int, severity: str) -> None:

@@ -55,6 +55,15 @@ def test_prompts_with_other_images_are_distinct_and_not_empty():
     assert (facts["duplicates"], facts["empty_prompt_count"]) == ([(0, 2)], 0)
 
 
+@pytest.mark.parametrize(
+    ("asked", "is_cycle"),
+    [("ababa", True), ("aabbc", False), ("abab" + "a" * 3, False), ("aaaa", False), ("abc", False), ("", False)],
+)
+def test_tasks_are_a_cycle_where_each_of_several_is_repeated_equally_often(asked: str, is_cycle: bool):
+    tasks = [task(index, prompt) for index, prompt in enumerate(asked)]
+    assert read(*tasks).facts(len(tasks))["is_cycle"] is is_cycle
+
+
 def test_prompts_of_system_messages_alone_are_not_empty():
     def opened(index: int, *asked: str, system: str = "Greet the user.") -> TaskView:
         messages = [{"role": "system", "content": system}, *({"role": "user", "content": text} for text in asked)]

@@ -164,6 +164,8 @@ class Dataset:
     empty_prompt_count: int = 0
     duplicates: tuple[tuple[int, int], ...] = ()
     duplicate_count: int = 0
+    is_cycle: bool = False
+    """Whether there are several different tasks, each at least twice, and equally often but for one."""
     answers_in_prompt: tuple[int, ...] = ()
     """Tasks whose prompt contains the answer, though not as one of several choices."""
     answer_in_prompt_count: int = 0

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
@@ -73,9 +74,15 @@ class DatasetReader:
             "empty_prompt_count": len(empty),
             "duplicates": self._duplicates[:KEPT],
             "duplicate_count": len(self._duplicates),
+            "is_cycle": self._is_cycle(),
             "answers_in_prompt": self._given_away[:KEPT],
             "answer_in_prompt_count": len(self._given_away),
         }
+
+    def _is_cycle(self) -> bool:
+        again = Counter(first for first, _ in self._duplicates)
+        is_each_repeated = len(again) == len(self.seen) > 1
+        return is_each_repeated and max(again.values()) - min(again.values()) <= 1
 
 
 def overlap(training: DatasetReader, evaluation: DatasetReader) -> Iterator[tuple[int, int]]:

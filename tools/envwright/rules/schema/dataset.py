@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 FINITE_DUPLICATES = 0.01
 """The largest share of repeated tasks in a dataset: real ones have a few."""
+FEW_DUPLICATES = 0.1
+"""The share up to which repetition is a warning: pairs then make an interval 10 % too narrow at most (1.2 ** 0.5)."""
 FEWEST_DISTINCT = 20
 """The least number of different tasks of an infinite taskset, which repeats tasks by chance; with fewer it counts as
 finite."""
@@ -99,8 +101,12 @@ def _duplicates(subject: Subject, dataset: Dataset) -> Found:
         "pairs": [list(pair) for pair in dataset.duplicates],
         "shown": _tasks(subject, dataset, first),
     }
+    distinct = dataset.inspected - dataset.duplicate_count
+    message = f"{dataset.duplicate_count} of {dataset.inspected} {dataset.split} tasks are duplicates{pair}"
+    if dataset.is_cycle:
+        message = f"the {dataset.inspected} {dataset.split} tasks are {distinct} different ones, equally often"
     return Found(
-        f"{dataset.duplicate_count} of {dataset.inspected} {dataset.split} tasks are duplicates{pair}",
+        message,
         Evidence(count=dataset.duplicate_count, details=details),
     )
 
@@ -110,13 +116,17 @@ def tasks_are_repeated(subject: Subject) -> Iterator[Found]:
     """Many tasks are duplicates.
 
     What: At most 1 % of a split's tasks equal another one. An infinite taskset, which repeats by chance, has at least
-        20 different tasks. A warning if `setup_state` makes the prompts.
+        20 different tasks. A warning up to 10 %, if a list of tasks is gone through several times, so that each
+        occurs equally often, and if `setup_state` makes the prompts.
     Why: Duplicates weigh more than other tasks in training. They make an evaluation look more precise than it is.
     Fix: Drop duplicates when the data is loaded, or draw from a larger space.
     """
     for dataset in _datasets(subject):
         if _too_many_duplicates(dataset):
-            yield replace(_duplicates(subject, dataset), severity=_severity_of_equal_rows(subject))
+            few = dataset.is_cycle or _share(dataset.duplicate_count, dataset) <= FEW_DUPLICATES
+            is_harmless = few and dataset.size is not None
+            severity: Severity | None = "warning" if is_harmless else _severity_of_equal_rows(subject)
+            yield replace(_duplicates(subject, dataset), severity=severity)
 
 
 @rule("SCH053", gate="schema", severity="advice")

@@ -134,6 +134,23 @@ def test_inspect_prints_tables(capsys: pytest.CaptureFixture[str]):
     assert all(word in shown for word in ("verified_by", "yes/no", "row 18", "envwright new"))
 
 
+@pytest.mark.parametrize("form", ["text", "json"])
+def test_inspect_hostile_texts_reach_no_terminal_and_stay_json(
+    form: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    labels = ("\x1b[31mred", "\x9b31m\ud83d")
+    rows = [{"text": f"Which {i}?", "label": labels[i % 2], "\x1b[2Jn": float("nan")} for i in range(24)]
+    (tmp_path / "a.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    assert main(["inspect", str(tmp_path / "a.jsonl"), "--format", form]) == 0
+    shown = capsys.readouterr().out
+    assert shown.encode()
+    if form == "text":
+        assert not set(shown) & {"\x1b", "\x9b"}
+        assert "\\x1b[31mred" in shown
+    else:
+        assert json.loads(shown, parse_constant=pytest.fail)["answer"]["format"] == "label"
+
+
 def test_inspect_missing_source_is_a_usage_error(capsys: pytest.CaptureFixture[str]):
     assert main(["inspect", "nowhere/at/all.jsonl"]) == 2
     assert "does not exist" in capsys.readouterr().err

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import shlex
+from functools import partial
 from pathlib import Path
 from typing import get_args
 
@@ -13,7 +14,7 @@ from envwright.authoring.dataset.layout import AnswerFormat
 from envwright.authoring.dataset.profile import profiled
 from envwright.authoring.dataset.recognition import NothingToAnswer, recognise
 from envwright.authoring.dataset.source import DatasetSource, is_hub_name, open_local
-from envwright.authoring.dataset.summary import advice_on, as_json, print_dataset
+from envwright.authoring.dataset.summary import advice_on, as_json, render_dataset
 from envwright.authoring.new.gather import NewSettings, plan_environment
 from envwright.authoring.new.plan import EnvironmentKind
 from envwright.authoring.new.render import files_of
@@ -23,6 +24,7 @@ from envwright.cli import arguments
 from envwright.cli.questions import answer, can_ask
 from envwright.declarations.registry import load_registry
 from envwright.exit_codes import CommandError
+from envwright.reports.printing import for_terminal, print_text
 from envwright.system.subprocesses import ProgramFailed
 
 EXAMPLES = {
@@ -68,9 +70,9 @@ def run_inspect(options: argparse.Namespace) -> int:
     if found is not None:
         advice = advice_on(found, options.source, hub=hub, options=_hub_options(options, source))
     if options.format == "json":
-        print(as_json(profile, found, advice, problem))
+        print_text(f"{as_json(profile, found, advice, problem)}\n")
     else:
-        print_dataset(profile, found, advice, problem)
+        print_text(for_terminal(partial(render_dataset, profile, found, advice, problem)))
     return exit_codes.PASS if found is not None else exit_codes.INCONCLUSIVE
 
 

@@ -7,13 +7,10 @@ import shlex
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from rich.console import Console
-from rich.markup import escape
-from rich.table import Table
-
 from envwright.authoring.dataset.profile import DatasetProfile, SplitProfile
 from envwright.authoring.dataset.recognition import Recognised
-from envwright.text.plain_data import counted
+from envwright.reports.page import Page, TableColumn
+from envwright.text.plain_data import counted, plain_data
 
 SAMPLE_ROWS = 3
 LONGEST = 160
@@ -67,51 +64,60 @@ def as_json(profile: DatasetProfile, found: Recognised | None, advice: DatasetAd
         }
     if advice is not None:
         data["recommendation"] = vars(advice)
-    return json.dumps(data, indent=2, ensure_ascii=False, default=str)
+    return json.dumps(plain_data(data), indent=2, ensure_ascii=False)
 
 
-def print_dataset(
-    profile: DatasetProfile, found: Recognised | None, advice: DatasetAdvice | None, problem: str
-) -> None:
-    """Print the summary as tables and a few lines."""
-    console = Console(highlight=False, soft_wrap=False)
+def render_dataset(
+    profile: DatasetProfile,
+    found: Recognised | None,
+    advice: DatasetAdvice | None,
+    problem: str,
+    *,
+    width: int,
+    colour: bool,
+) -> str:
+    """The summary as tables and a few lines."""
+    page = Page(width=width, colour=colour)
     named = [profile.name, profile.config, profile.revision[:12]]
-    console.print(f"[bold]{escape('  '.join(part for part in named if part))}[/bold]\n")
+    page.line(("  ".join(filter(None, named)), "bold"))
+    page.blank()
     for split in profile.splits:
-        _print_split(console, split)
+        _add_split(page, split)
     if found is None or advice is None:
-        console.print(f"[bold]no answers recognised[/bold]: {escape(problem)}")
-        return
+        page.line(("no answers recognised", "bold"), f": {problem}")
+        return page.text()
     for (one, other), count in profile.overlap(found.layout.roles.question).items():
-        message = f"{counted(count, 'question')} of {one} are also in {other}"
-        console.print(f"[bold red]{'overlap':<12}[/bold red]{escape(message)}")
-    _print_answers(console, found)
+        _add(page, "overlap", f"{counted(count, 'question')} of {one} are also in {other}", "bold red")
+    _add_answers(page, found)
     for name, value in (("kind", advice.kind), ("caution", advice.caution), ("next", advice.command)):
         if value:
-            console.print(f"[bold]{name:<12}[/bold]{escape(value)}", soft_wrap=True)
+            _add(page, name, value)
+    return page.text()
 
 
-def _print_split(console: Console, split: SplitProfile) -> None:
+def _add(page: Page, name: str, value: str, style: str = "bold") -> None:
+    page.line((f"{name:<12}", style), value)
+
+
+def _add_split(page: Page, split: SplitProfile) -> None:
     extent = f"{split.rows:,} rows" if split.complete else f"the first {split.rows:,} rows"
     repeated = f", {split.repeated:,} of them repeated" if split.repeated else ""
-    table = Table(title=f"{split.name}: {extent}{repeated}", title_justify="left", title_style="bold", box=None)
-    for heading in ("column", "types"):
-        table.add_column(heading, overflow="fold")
-    for heading in ("missing", "distinct", "length"):
-        table.add_column(heading, justify="right")
+    page.line((f"{split.name}: {extent}{repeated}", "bold"))
+    rows = []
     for column in split.columns:
         mixed = len(column.types) > 1
         types = ", ".join(f"{name} {count:,}" if mixed else name for name, count in column.types.items())
         length = f"{column.shortest}–{column.typical}–{column.longest}"
-        table.add_row(escape(column.name), types, f"{column.missing:,}", f"{column.distinct:,}", length)
-    console.print(table)
+        cells = (column.name, types, f"{column.missing:,}", f"{column.distinct:,}", length)
+        rows.append([(cell, "") for cell in cells])
+    texts = [TableColumn(title, shrinking=True) for title in ("column", "types")]
+    page.table([*texts, *(TableColumn(title, right=True) for title in ("missing", "distinct", "length"))], rows)
     for number, row in split.sample[:SAMPLE_ROWS]:
-        text = _short(json.dumps(row, ensure_ascii=False, default=str))
-        console.print(f"  [dim]row {number}[/dim]  {escape(text)}", soft_wrap=True)
-    console.print()
+        page.line((f"row {number}", "dim"), f"  {_short(json.dumps(row, ensure_ascii=False, default=str))}", indent=2)
+    page.blank()
 
 
-def _print_answers(console: Console, found: Recognised) -> None:
+def _add_answers(page: Page, found: Recognised) -> None:
     roles = found.layout.roles
     share = found.share
     sure = f"{found.rows - found.unexplained} of {found.rows} rows ({share.low:.0%} to {share.high:.0%}, 95 % sure)"
@@ -124,16 +130,13 @@ def _print_answers(console: Console, found: Recognised) -> None:
     rows += [("context", roles.context)] if roles.context else []
     rows += [("labels", ", ".join(found.layout.vocabulary))] if found.layout.answer == "label" else []
     shares = {name: share for name, share in found.shares.items() if share >= 0.05 and name != found.layout.answer}
-    others = [f"{name} {share:.0%}" for name, share in shares.items()]
-    rows += [("could be", ", ".join(others))] if others else []
+    rows += [("could be", ", ".join(f"{name} {share:.0%}" for name, share in shares.items()))] if shares else []
+    rows += [("against", _short(f"row {one.number} {one.reason}")) for one in found.against]
     for name, value in rows:
-        console.print(f"[bold]{name:<12}[/bold]{escape(value)}", soft_wrap=True)
-    for one in found.against:
-        message = f"row {one.number} {one.reason}"
-        console.print(f"[bold]{'against':<12}[/bold]{escape(_short(message))}", soft_wrap=True)
+        _add(page, name, value)
     if found.unexplained > len(found.against):
-        console.print(f"{'':<12}{found.unexplained - len(found.against)} more")
-    console.print()
+        _add(page, "", f"{found.unexplained - len(found.against)} more")
+    page.blank()
 
 
 def _short(text: str) -> str:

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 import yaml
 from envwright.authoring.dataset.layout import CodeTest, Example
+from envwright.authoring.new.cases import framed
 from envwright.authoring.new.gather import sample, words_of
 from envwright.authoring.new.plan import DataOrigin, EnvironmentPlan
 from envwright.authoring.new.render import files_of
@@ -150,6 +151,30 @@ def test_choice_of_many_options_offers_and_reads_every_letter(letters: str):
     assert f"\n{letters[1]}. {options[-1]}" in json.loads(files["my_task/data/train.jsonl"].splitlines()[1])["question"]
     assert namespace["is_right"](f"<answer>{letters[1]}</answer>", letters[1])
     assert namespace["read_answer"]("<answer>Z</answer>") is None
+
+
+@pytest.mark.parametrize(
+    ("answer", "first", "equal", "other"),
+    [
+        ("text", "Paris", "Paris.", "Rome"),
+        ("latex", "\\frac{1}{2}", "0.5", "x^2"),
+        ("json", '{"a": 1, "b": 2}', '{"b": 2, "a": 1.0}', '{"a": 2, "b": 2}'),
+    ],
+)
+def test_cases_of_another_answer_skip_those_that_are_equal(answer: Any, first: str, equal: str, other: str):
+    examples = [Example(f"Question {text}", text) for text in (first, equal, other)]
+    plan = EnvironmentPlan("my-task", "single-turn", answer, "v1", {"train": examples}, DataOrigin("q.jsonl"))
+    cases = yaml.safe_load(files_of(plan)["tests/cases.yaml"])
+    (wrong,) = [case["reply"] for case in cases if case["name"] == "another answer is wrong"]
+    assert wrong == framed(plan, other)
+
+
+def test_cases_of_texts_with_control_characters_are_read_back():
+    answers = ["it\x92s \x7f", "no \x85 \u2028 lines"]
+    examples = [Example(f"don\x92t \x00 {number}?", answer) for number, answer in enumerate(answers)]
+    plan = EnvironmentPlan("my-task", "single-turn", "text", "v1", {"train": examples}, DataOrigin("q.jsonl"))
+    replies = "\n".join(case["reply"] for case in yaml.safe_load(files_of(plan)["tests/cases.yaml"]))
+    assert all(framed(plan, answer) in replies for answer in answers)
 
 
 TEXTS = ("a", "b", "c", "d", "e")

@@ -74,6 +74,25 @@ def test_new_reports_unreadable_and_repeated_rows(repository: Path, tmp_path: Pa
     assert "left out 1 row with a repeated question" in output
 
 
+@pytest.mark.parametrize(
+    ("row", "reason"),
+    [
+        ({"answer": 1 / 7}, "answers '0.14285714285714285', which no reply in the requested form can give"),
+        ({"answer": 10**18}, "answers '1000000000000000000', which no reply in the requested form can give"),
+        ({"question": "Half of \ud83d?"}, "has half of a character"),
+    ],
+)
+def test_new_leaves_out_rows_that_it_cannot_write_or_read_back(
+    row: Mapping[str, object], reason: str, repository: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    rows = [{"question": "And this?", "answer": 7, **row}]
+    rows += [{"question": f"What is {n} plus 5?", "answer": n + 5} for n in range(9)]
+    assert new(repository, "more-sums", "--data", str(write_rows(tmp_path / "q.jsonl", rows))) == 0
+    assert f"left out 1 row; the first: row 1 train: {reason}" in capsys.readouterr().err
+    written = repository / "environments/more_sums/more_sums/data/train.jsonl"
+    assert len(written.read_text().splitlines()) == len(rows) - 1
+
+
 def test_new_keeps_two_splits_separate(repository: Path, tmp_path: Path):
     (tmp_path / "data").mkdir()
     for split, rows in (("train", ROWS[:12]), ("test", ROWS[10:])):

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
 import jinja2
+
+_CONTROLS = re.compile("[\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff]")
+"""Characters that YAML and TOML refuse, or read as line ends, unless they are escaped."""
 
 
 def text_templates(folder: Path) -> jinja2.Environment:
@@ -25,4 +29,4 @@ def text_templates(folder: Path) -> jinja2.Environment:
 
 def quoted(value: Any) -> str:
     """A text or a list of texts in double quotes, as TOML, YAML and Python read them."""
-    return json.dumps(value, ensure_ascii=False)
+    return _CONTROLS.sub(lambda found: f"\\u{ord(found[0]):04x}", json.dumps(value, ensure_ascii=False))

@@ -5,14 +5,16 @@ from __future__ import annotations
 import ast
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from fractions import Fraction
 from typing import Any, NamedTuple
 
+from envwright.authoring.dataset.layout import Example
 from envwright.authoring.new.plan import EnvironmentPlan
 from envwright.authoring.text_templates import quoted
 from envwright.text.python_source import UNPARSABLE, parse_python
+from envwright.text.visible_text import on_one_line
 
 CaseReply = str | list[Any]
 SAME_WORDS = {"yes": "true", "true": "yes", "no": "false", "false": "no"}
@@ -32,11 +34,14 @@ class WrittenCase(NamedTuple):
     task: int = 0
 
 
-def cases_of(plan: EnvironmentPlan) -> str:
-    """The text of cases.yaml."""
-    question = " ".join(plan.question(plan.examples[0]).split())
+def cases_of(plan: EnvironmentPlan, accepts: Callable[[str, Example], bool]) -> str:
+    """The text of cases.yaml; `accepts` is whether an answer counts as that of an example."""
+    question = on_one_line(plan.question(plan.examples[0]))
     shown = question if len(question) <= LONGEST_TITLE else f"{question[:LONGEST_TITLE]}…"
-    written = [_written(plan, case) for case in _cases(plan)]
+    gold = gold_of(plan)
+    others = (gold_of(plan, index) for index in range(len(plan.examples)))
+    other = next((one for one in others if not accepts(one, plan.examples[0])), f"{gold}x")
+    written = [_written(plan, case) for case in _cases(plan, gold, near_miss(plan, gold) or other)]
     return f"# Task 0: {shown}\n" + "\n".join(written)
 
 
@@ -50,8 +55,12 @@ def _written(plan: EnvironmentPlan, case: WrittenCase) -> str:
 
 def gold_of(plan: EnvironmentPlan, index: int = 0) -> str:
     """An example's answer in the form of a reply."""
-    answer = plan.examples[index].answer
-    return "\n".join(answer) if isinstance(answer, list) else answer
+    return text_of_answer(plan.examples[index])
+
+
+def text_of_answer(example: Example) -> str:
+    """An answer as text, a list with a line for each element."""
+    return "\n".join(example.answer) if isinstance(example.answer, list) else example.answer
 
 
 def framed(plan: EnvironmentPlan, answer: str) -> str:
@@ -65,9 +74,8 @@ def framed(plan: EnvironmentPlan, answer: str) -> str:
     return f"<answer>\n{answer}\n</answer>" if "\n" in answer else f"<answer>{answer}</answer>"
 
 
-def _cases(plan: EnvironmentPlan) -> Iterator[WrittenCase]:
-    gold = gold_of(plan)
-    right, wrong = framed(plan, gold), framed(plan, wrong_answer(plan, gold))
+def _cases(plan: EnvironmentPlan, gold: str, other: str) -> Iterator[WrittenCase]:
+    right, wrong = framed(plan, gold), framed(plan, other)
     yield WrittenCase("the right answer is worth everything", f"Here it is.\n{right}", True, True)
     if plan.kind == "tool":
         yield from _tool_cases(plan, right)
@@ -89,7 +97,7 @@ def _cases(plan: EnvironmentPlan) -> Iterator[WrittenCase]:
         formed = plan.answer in ("text", "list", "latex", "code")
         yield WrittenCase("the judge decides about an answer in bold", framed(plan, f"<b>{gold}</b>"), True, formed)
     yield from _of_the_frame(plan, gold, right)
-    yield from _of_the_format(plan, gold)
+    yield from _of_the_format(plan, gold, other)
 
 
 def _tool_cases(plan: EnvironmentPlan, right: str) -> Iterator[WrittenCase]:
@@ -138,12 +146,12 @@ def _of_the_fence(right: str) -> Iterator[WrittenCase]:
     yield WrittenCase("three backticks within a line do not end a block", f"```python\n{program}```\n```", False, True)
 
 
-def _of_the_format(plan: EnvironmentPlan, gold: str) -> Iterator[WrittenCase]:
+def _of_the_format(plan: EnvironmentPlan, gold: str, other: str) -> Iterator[WrittenCase]:
     """Replies that are specific to this kind of answer."""
     if plan.prints:
         yield WrittenCase("a program that fails earns nothing", "```python\nprint(1 / 0)\n```", False, True)
         yield WrittenCase("a program that prints two answers earns nothing",
-                   f"```python\nprint({gold!r})\nprint({wrong_answer(plan, gold)!r})\n```", False, True)  # fmt: skip
+                   f"```python\nprint({gold!r})\nprint({other!r})\n```", False, True)  # fmt: skip
         yield from _of_the_run(f"print({gold!r})")
     if plan.runs_tests:
         yield from _of_the_tests(plan, gold)
@@ -322,7 +330,7 @@ def misleading(plan: EnvironmentPlan, gold: str) -> Iterator[tuple[str, str]]:
             other = gold[1:] if gold.startswith("-") else f"\N{MINUS SIGN}{gold}"
             yield "a number of the other sign is wrong", other
         case "boolean":
-            yield "the other word for the opposite is wrong", SAME_WORDS[wrong_answer(plan, gold)]
+            yield "the other word for the opposite is wrong", SAME_WORDS[near_miss(plan, gold)]
         case "json" if (halves := _moved(json.loads(gold), 0.5)) != json.loads(gold):
             yield "numbers are not rounded", quoted(halves)
         case "latex":
@@ -338,10 +346,10 @@ def unreadable(plan: EnvironmentPlan, gold: str) -> Iterator[tuple[str, str]]:
     """Texts that are not answers of this kind."""
     match plan.answer:
         case "number":
-            yield "several numbers earn nothing", f"{gold} or {wrong_answer(plan, gold)}"
+            yield "several numbers earn nothing", f"{gold} or {near_miss(plan, gold)}"
             yield from _odd_numbers(gold)
         case "choice":
-            yield "several letters earn nothing", f"{gold} or {wrong_answer(plan, gold)}"
+            yield "several letters earn nothing", f"{gold} or {near_miss(plan, gold)}"
             yield "a letter that is not offered is not an answer", "Z"
         case "boolean":
             yield "both words earn nothing", " or ".join(plan.words)
@@ -383,21 +391,17 @@ def _odd_numbers(gold: str) -> Iterator[tuple[str, str]]:
     yield "digits of other scripts are not a number", gold.translate(OTHER_DIGITS)
 
 
-def wrong_answer(plan: EnvironmentPlan, gold: str) -> str:
-    """An answer of the same format that is wrong: another example's if there is one, else a changed one."""
-    others = (gold_of(plan, index) for index in range(len(plan.examples)))
-    if plan.answer == "choice":
-        return "B" if gold != "B" else "A"
-    if plan.answer == "boolean":
-        yes, no = plan.words
-        return no if gold == yes else yes
-    if plan.answer == "number":
-        return re.sub(r"\d(?=\D*$)", lambda digit: str((int(digit[0]) + 1) % 10), gold)
-
-    def spoken(answer: str) -> str | list[str]:
-        return sorted(answer.casefold().splitlines()) if plan.unordered else answer.casefold()
-
-    return next((other for other in others if spoken(other) != spoken(gold)), f"{gold}x")
+def near_miss(plan: EnvironmentPlan, gold: str) -> str:
+    """The answer next to the right one, where the format has one; empty elsewhere."""
+    match plan.answer:
+        case "choice":
+            return "B" if gold != "B" else "A"
+        case "boolean":
+            yes, no = plan.words
+            return no if gold == yes else yes
+        case "number":
+            return re.sub(r"\d(?=\D*$)", lambda digit: str((int(digit[0]) + 1) % 10), gold)
+    return ""
 
 
 def readable_texts(plan: EnvironmentPlan) -> list[str]:

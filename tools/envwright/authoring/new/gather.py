@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
-import sys
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from difflib import get_close_matches
+from itertools import chain
 from pathlib import Path
 
 from envwright.authoring.dataset.huggingface import open_hub
@@ -15,12 +15,16 @@ from envwright.authoring.dataset.recognition import Recognised, UnexplainedRow, 
 from envwright.authoring.dataset.roles import Columns, columns_of, fields_of
 from envwright.authoring.dataset.source import DatasetSource, NumberedRow, numbered, open_local
 from envwright.authoring.dataset.summary import recommended_kind
+from envwright.authoring.new.cases import text_of_answer
 from envwright.authoring.new.plan import DataOrigin, EnvironmentKind, EnvironmentPlan
+from envwright.authoring.new.render import accepting
 from envwright.authoring.new.write import refuse_name
 from envwright.declarations.package import Generation
 from envwright.declarations.registry import Registry
 from envwright.exit_codes import CommandError
+from envwright.reports.printing import print_message
 from envwright.text.plain_data import counted
+from envwright.text.visible_text import visible
 
 SAMPLES = Path(__file__).parent / "samples"
 MOST_TESTS = 20
@@ -83,28 +87,39 @@ def _from_data(name: str, settings: NewSettings, generation: Generation) -> Envi
     _refuse_unknown(columns, settings)
     found = layout_as(first, settings.answer, *asked) if settings.answer else recognise(first, *asked)
     gathered = gather(rows, found)
-    examples = next(iter(gathered.splits.values()), [])
+    kind = settings.kind or recommended_kind(found)
+    named = source.name if settings.dataset else Path(source.name).name
+    provenance = DataOrigin(named, source.config, source.revision, source.details.get("licence", ""))
+    words = found.layout.vocabulary or words_of(found.layout.answer, chain(*gathered.examples.values()))
+    plan = EnvironmentPlan(
+        name,
+        kind,
+        found.layout.answer,
+        generation,
+        gathered.examples,
+        provenance,
+        words,
+        found.layout.unordered,
+        found.layout.unit,
+    )
+    if gathered.examples:
+        gathered.leave_out_answers(plan)
+    examples = next(iter(gathered.examples.values()), [])
     if len(examples) < FEWEST_ROWS:
         raise CommandError(
             f"{source.name}: {len(examples)} of {len(first)} rows can be read as {found.task}"
-            f" (the first that cannot: {gathered.unreadable[0].reason if gathered.unreadable else 'none'})."
+            f" (the first that cannot: {gathered.first_unreadable.reason if gathered.unreadable else 'none'})."
             f" An environment needs {FEWEST_ROWS}. `envwright inspect {source.name}` shows the columns; --question and"
             " --solution name them, --answer names the kind of answer."
         )
-    kind = settings.kind or recommended_kind(found)
-    splits = with_held_out(gathered.splits)
+    splits = with_held_out(gathered.examples)
     _print_choices(source, found, gathered, columns, splits)
     if kind == "code" and found.layout.answer == "code" and not all(example.tests for example in examples):
         raise CommandError(
             f"{source.name} has programs but no tests, so programs cannot be checked. Add a column"
             ' tests with assertions such as "assert add(1, 2) == 3", or choose --kind judge.'
         )
-    named = source.name if settings.dataset else Path(source.name).name
-    provenance = DataOrigin(named, source.config, source.revision, source.details.get("licence", ""))
-    everything = [example for split in splits.values() for example in split]
-    words = found.layout.vocabulary or words_of(found.layout.answer, everything)
-    unordered, unit = found.layout.unordered, found.layout.unit
-    return EnvironmentPlan(name, kind, found.layout.answer, generation, splits, provenance, words, unordered, unit)
+    return replace(plan, splits=splits)
 
 
 def _refuse_unknown(columns: Columns, settings: NewSettings) -> None:
@@ -126,33 +141,54 @@ def _print_choices(
     roles = found.layout.roles
     chosen = roles.conversation or f"{roles.question} → {roles.answer}"
     taken = ", ".join(f"{len(examples)} for {split}" for split, examples in splits.items())
-    print(f"{source.name}: {found.task} ({chosen}); examples: {taken}", file=sys.stderr)
-    if len(splits) > len(gathered.splits):
-        print(f"held out {len(splits[HELD_OUT])} examples, evenly spread, as the split {HELD_OUT}", file=sys.stderr)
+    lines = [f"{source.name}: {found.task} ({chosen}); examples: {taken}"]
+    if len(splits) > len(gathered.examples):
+        lines.append(f"held out {len(splits[HELD_OUT])} examples, evenly spread, as the split {HELD_OUT}")
     elif len(splits) == 1 and HELD_OUT not in splits:
-        print(
+        lines.append(
             f"none are held out for evaluation: fewer than {FEWEST_TO_DIVIDE} different examples; a run that evaluates "
-            "needs `eval` of the environment, or more data",
-            file=sys.stderr,
+            "needs `eval` of the environment, or more data"
         )
     if unused := [name for name in columns if name not in roles.columns]:
-        print(f"columns not used: {', '.join(unused)}", file=sys.stderr)
+        lines.append(f"columns not used: {', '.join(unused)}")
     if gathered.unreadable:
-        first = gathered.unreadable[0]
+        first = gathered.first_unreadable
         rows = counted(len(gathered.unreadable), "row")
-        print(f"left out {rows}; the first: row {first.number} {first.reason}", file=sys.stderr)
+        lines.append(f"left out {rows}; the first: row {first.number} {first.reason}")
     if gathered.repeated:
-        print(f"left out {counted(gathered.repeated, 'row')} with a repeated question", file=sys.stderr)
+        lines.append(f"left out {counted(gathered.repeated, 'row')} with a repeated question")
+    print_message(visible("\n".join(lines)))
 
 
 @dataclass
 class Gathered:
     """Examples by split, and omitted rows."""
 
-    splits: dict[str, list[Example]] = field(default_factory=dict)
+    splits: dict[str, dict[int, Example]] = field(default_factory=dict)
+    """Split → number of a row → its example."""
     unreadable: list[UnexplainedRow] = field(default_factory=list)
     repeated: int = 0
     """Rows whose question occurred before, in the same split or in an earlier one."""
+
+    @property
+    def examples(self) -> dict[str, list[Example]]:
+        """The examples of each split that has any."""
+        return {split: list(examples.values()) for split, examples in self.splits.items() if examples}
+
+    @property
+    def first_unreadable(self) -> UnexplainedRow:
+        return min(self.unreadable, key=lambda row: row.number)
+
+    def leave_out_answers(self, plan: EnvironmentPlan) -> None:
+        """Leave out examples whose answer the code of the environment does not find in the reply that gives it."""
+        accepts = accepting(plan)
+        for split, examples in self.splits.items():
+            for number, example in list(examples.items()):
+                answer = text_of_answer(example)
+                if not accepts(answer, example):
+                    del examples[number]
+                    reason = f"{split}: answers {answer[:60]!r}, which no reply in the requested form can give"
+                    self.unreadable.append(UnexplainedRow(number, "", reason))
 
 
 def gather(rows: Mapping[str, Sequence[NumberedRow]], found: Recognised) -> Gathered:
@@ -160,12 +196,15 @@ def gather(rows: Mapping[str, Sequence[NumberedRow]], found: Recognised) -> Gath
     gathered = Gathered()
     seen: set[tuple[str, tuple[str, ...], str]] = set()
     for split in sorted(rows, key=lambda name: name != "train"):
-        examples = []
+        examples: dict[int, Example] = {}
         for number, row in rows[split]:
             try:
                 example = example_of(row, found.layout)
-            except UnreadableExample as error:
-                gathered.unreadable.append(UnexplainedRow(number, "", f"{split}: {error}"))
+                json.dumps(asdict(example), ensure_ascii=False).encode()
+            except (UnreadableExample, UnicodeEncodeError) as error:
+                half = "has half of a character, such as \\ud83d, which no file can hold"
+                reason = error if isinstance(error, UnreadableExample) else half
+                gathered.unreadable.append(UnexplainedRow(number, "", f"{split}: {reason}"))
                 continue
             asked = (example.question, example.choices, example.document)
             if asked in seen:
@@ -175,9 +214,8 @@ def gather(rows: Mapping[str, Sequence[NumberedRow]], found: Recognised) -> Gath
             answer = example.answer
             if isinstance(answer, list):  # of single lines
                 answer = [" ".join(element.split()) for element in answer]
-            examples.append(replace(example, answer=answer, tests=example.tests[:MOST_TESTS]))
-        if examples:
-            gathered.splits[split] = examples
+            examples[number] = replace(example, answer=answer, tests=example.tests[:MOST_TESTS])
+        gathered.splits[split] = examples
     return gathered
 
 
@@ -203,7 +241,7 @@ def sample(answer: AnswerFormat) -> list[Example]:
     ]
 
 
-def words_of(answer: AnswerFormat, examples: Sequence[Example]) -> tuple[str, ...]:
+def words_of(answer: AnswerFormat, examples: Iterable[Example]) -> tuple[str, ...]:
     """The labels, or the two words of a boolean, as the examples use them."""
     used = {str(example.answer) for example in examples}
     if answer == "label":

@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 import re
 import textwrap
-from collections.abc import Iterable, Mapping
-from functools import cache
+from collections.abc import Callable, Iterable, Mapping
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
 import jinja2
 
+from envwright.authoring.dataset.layout import Example
 from envwright.authoring.dataset.values import LETTERS
 from envwright.authoring.new import wording
 from envwright.authoring.new.cases import cases_of, framed, gold_of, readable_texts, unreadable_texts
@@ -37,21 +38,14 @@ LINE = 120
 def files_of(plan: EnvironmentPlan) -> dict[str, str]:
     """Every file of the package by its path below its folder, the lock excepted."""
     context = context_of(plan)
-
-    def rendered(template: str) -> str:
-        """The text without the blank lines that conditions leave."""
-        text = _environment().get_template(f"{template}.j2").render(context)
-        text = re.sub(r"\n{4,}", "\n\n\n", text).strip("\n") + "\n"
-        return re.sub(r'((?:\A"""|\n(?:import|from) )[^\n]*)\n{3,}(?=[A-Z#])', r"\1\n\n", text)
-
-    module = plan.module
+    rendered, module = partial(_rendered, context=context), plan.module
     files = {
         "pyproject.toml": "",
         "README.md": rendered("common/README.md"),
         f"{module}/answers.py": rendered(f"answers/{plan.answer}.py"),
         "tests/oracle.py": rendered("common/oracle.py"),
         f"tests/test_{module}.py": rendered("common/test.py"),
-        "tests/cases.yaml": cases_of(plan),
+        "tests/cases.yaml": cases_of(plan, accepting(plan)),
     }
     for split, examples in plan.splits.items():
         rows = (json.dumps(plan.row(example), ensure_ascii=False) for example in examples)
@@ -64,6 +58,28 @@ def files_of(plan: EnvironmentPlan) -> dict[str, str]:
     if plan.runs_code:
         files[f"{module}/jail.py"] = (TEMPLATES / "code" / "jail.py").read_text("utf-8")
     return files
+
+
+def accepting(plan: EnvironmentPlan) -> Callable[[str, Example], bool]:
+    """Whether the code that is written takes an answer, in a reply of the requested form, for that of an example."""
+    code: dict[str, Any] = {"__name__": f"{plan.module}.answers"}
+    exec(_rendered(f"answers/{plan.answer}.py", context_of(plan)), code)
+
+    def accepts(answer: str, example: Example) -> bool:
+        if plan.runs_tests:  # tests decide on programs; without running them, only equal ones are known to be right
+            given, wanted = (code["read_answer"](framed(plan, program)) for program in (answer, str(example.answer)))
+            return given is not None and given == wanted
+        reply = answer if plan.prints else framed(plan, answer)
+        return bool(code["is_right"](reply, plan.row(example)["answer"]))
+
+    return accepts
+
+
+def _rendered(template: str, context: Mapping[str, Any]) -> str:
+    """The text of a template without the blank lines that conditions leave."""
+    text = _environment().get_template(f"{template}.j2").render(context)
+    text = re.sub(r"\n{4,}", "\n\n\n", text).strip("\n") + "\n"
+    return re.sub(r'((?:\A"""|\n(?:import|from) )[^\n]*)\n{3,}(?=[A-Z#])', r"\1\n\n", text)
 
 
 def _modules(plan: EnvironmentPlan) -> dict[str, str]:

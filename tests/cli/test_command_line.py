@@ -15,7 +15,7 @@ from envwright import exit_codes
 from envwright.cli.docs import render_cli, render_registry
 from envwright.cli.main import COMMANDS, main, parsed
 from envwright.declarations.problem import DeclarationError
-from small_repository import small_repository
+from small_repository import envwright, small_repository
 
 ROOT = Path(__file__).parents[2]
 HEAVY = {"verifiers", "datasets", "torch", "rich", "jsonschema", "psutil"}
@@ -92,6 +92,12 @@ def team(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (root / "notes").mkdir()
     monkeypatch.chdir(root / "notes")
     return root
+
+
+def test_command_on_a_stream_of_an_old_encoding_prints_plainer_signs(team: Path) -> None:
+    done = envwright(team, "bump", "reverse-text", PYTHONIOENCODING="ascii")
+    assert (done.returncode, done.stderr) == (exit_codes.PASS, "")
+    assert " -> " in done.stdout
 
 
 @pytest.mark.usefixtures("team")

@@ -14,7 +14,7 @@ from envwright.reports.result import ValidationResult, json_parts
 from envwright.reports.sarif import render_sarif
 from envwright.reports.terminal import render_text
 from envwright.reports.written import print_result
-from envwright.text.visible_text import fitting, shortened, visible, without_workflow_commands
+from envwright.text.visible_text import FITTING, shortened, visible, without_workflow_commands
 from sample_results import HOSTILE, hostile
 
 
@@ -129,8 +129,7 @@ def test_shortened_text_with_many_lines_drops_whole_lines() -> None:
 
 
 def test_fitting_replaces_signs_for_stream_without_unicode() -> None:
-    assert fitting("✓ a │ 你", "ascii") == "+ a | \\u4f60"
-    assert fitting("✓ a │ 你", "utf-8") == "✓ a │ 你"
+    assert "✓ a │ 你".encode("ascii", FITTING) == b"+ a | \\u4f60"
 
 
 def test_json_without_workflow_commands_is_the_same_json() -> None:

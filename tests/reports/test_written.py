@@ -130,13 +130,6 @@ def test_annotations_of_a_kind_are_the_first_ten_and_failures_come_first() -> No
     assert [number for number in range(12) if any(f"mistake {number}%0A" in line for line in errors)] == [*range(9)]
 
 
-def test_print_result_on_old_encoding_succeeds() -> None:
-    raw = io.BytesIO()
-    with redirect_stdout(io.TextIOWrapper(raw, encoding="ascii")):
-        print_result(mixed())
-        assert b"x  reverse-text" in raw.getvalue()
-
-
 def test_report_to_github_outside_workflow_writes_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

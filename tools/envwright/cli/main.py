@@ -14,6 +14,7 @@ import argparse
 import ctypes
 import errno
 import gc
+import io
 import os
 import re
 import sys
@@ -222,7 +223,11 @@ def run() -> None:
     _hide_memory()  # before anything else runs: its variables may hold keys, and it runs the code of others
     gc.disable()  # until the command is imported: imported objects stay
     from envwright.declarations.problem import DeclarationError
+    from envwright.text.visible_text import FITTING
 
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):  # `None` where the caller closed it
+            stream.reconfigure(errors=FITTING)
     try:
         code = main()
         gc.freeze()  # or the interpreter would collect garbage once more at its end

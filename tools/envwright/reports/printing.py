@@ -23,7 +23,7 @@ from envwright.reports.result import (
     finding_kind,
 )
 from envwright.reports.transcripts.beside import conversation_address
-from envwright.text.visible_text import fitting, shortened, visible, without_workflow_commands
+from envwright.text.visible_text import shortened, visible, without_workflow_commands
 
 if TYPE_CHECKING:
     from envwright.rules.engine import Finding
@@ -42,10 +42,10 @@ _COMMANDS: dict[FindingKind, str] = {
 
 
 def print_text(text: str, *, guard: bool = True, stream: TextIO | None = None) -> None:
-    """Print as far as the stream can show it; with `guard`, so that GitHub's runner finds no command in it."""
+    """Print; with `guard`, so that GitHub's runner finds no command in it."""
     stream = stream or sys.stdout
     text = without_workflow_commands(text) if guard and is_in_job() else text
-    stream.write(fitting(text, getattr(stream, "encoding", None)))
+    stream.write(text)
     stream.flush()
 
 

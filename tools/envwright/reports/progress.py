@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Literal, Self, TextIO
 
 from envwright.reports.result import DECIDING, EnvironmentResult, finding_kind
 from envwright.text.plain_data import seconds_text
-from envwright.text.visible_text import fitting, on_one_line, without_workflow_commands
+from envwright.text.visible_text import on_one_line, without_workflow_commands
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -222,7 +222,7 @@ class PlainProgress(RunProgress):
         line = without_workflow_commands(on_one_line(text))
         with self._writing:
             self._last_line = self._clock()
-            self._stream.write(fitting(f"{line}\n", getattr(self._stream, "encoding", None)))
+            self._stream.write(f"{line}\n")
             self._stream.flush()
 
 

@@ -128,7 +128,7 @@ def print_result(
     quiet: bool = False,
     verbose: bool = False,
 ) -> None:
-    """Print the result in the chosen form, as far as standard output can show it."""
+    """Print the result in the chosen form."""
     if form == "json":
         sys.stdout.writelines(json_parts(result))  # plain ASCII, which contains no workflow command
         sys.stdout.flush()

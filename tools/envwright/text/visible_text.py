@@ -4,6 +4,7 @@ reading direction, half a surrogate pair, or 200 kB of text.
 
 from __future__ import annotations
 
+import codecs
 import re
 
 _INVISIBLE = re.compile(
@@ -61,12 +62,14 @@ def without_workflow_commands(text: str) -> str:
     return _COMMAND_START.sub(r"\1\\x3a", text).replace("##[", r"##\u005b")
 
 
-def fitting(text: str, encoding: str | None) -> str:
-    """The text with characters that a stream of this encoding can write."""
-    encoding = encoding or "utf-8"
-    try:
-        text.encode(encoding)
-    except UnicodeEncodeError:
-        plain = text.translate(_PLAIN_SIGNS)
-        return plain.encode(encoding, "backslashreplace").decode(encoding)
-    return text
+FITTING = "envwright.fitting"
+"""The error handler of a stream whose encoding lacks signs: it writes plainer ones, or escapes."""
+
+
+def _fit(error: UnicodeError) -> tuple[str, int]:
+    assert isinstance(error, UnicodeEncodeError)
+    plain = error.object[error.start : error.end].translate(_PLAIN_SIGNS)
+    return plain.encode("ascii", "backslashreplace").decode(), error.end
+
+
+codecs.register_error(FITTING, _fit)

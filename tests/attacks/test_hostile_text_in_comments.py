@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from envwright.cli.main import main
 from envwright.facts.observed import Failure
 from envwright.release.ledger import LedgerEntry, ReleaseLedger, render_release_markdown
 from envwright.release.plan import ReleasePlan, ReleaseStep
@@ -226,3 +227,18 @@ def _alive_in_html(text: str) -> list[str]:
     html.feed(text)
     html.close()
     return html.found
+
+
+def test_reason_for_no_comment_is_no_command_for_the_runner(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    data = json.loads("".join(json_parts(ValidationResult("pass", (EnvironmentResult("a", "a", "pass"),)))))
+    data["environments"][0]["gates"] = {"\n::stop-commands::owned": "pass"}
+    (tmp_path / "validate.json").write_text(json.dumps(data))
+    (tmp_path / "event.json").write_text(json.dumps({"workflow_run": {"html_url": RUN_PAGE}}))
+    monkeypatch.setenv("GITHUB_EVENT_PATH", str(tmp_path / "event.json"))
+    monkeypatch.setenv("GITHUB_ACTIONS", "true")
+    assert main(["ci", "comment", str(tmp_path), "--dry-run"]) == 0
+    printed = capsys.readouterr()
+    assert "no report" in printed.out
+    assert "\n\\x3a:stop-commands::owned" in printed.err

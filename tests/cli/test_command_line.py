@@ -100,6 +100,14 @@ def test_command_on_a_stream_of_an_old_encoding_prints_plainer_signs(team: Path)
     assert " -> " in done.stdout
 
 
+def test_error_with_foreign_text_acts_neither_on_the_terminal_nor_on_the_runner(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("GITHUB_ACTIONS", "true")
+    assert main(["view", "\x1b[2J\n::error::owned.jsonl"]) == exit_codes.USAGE
+    assert capsys.readouterr().err == "\\x1b[2J\n\\x3a:error::owned.jsonl does not exist\n"
+
+
 @pytest.mark.usefixtures("team")
 @pytest.mark.parametrize("name", ["../environments/reverse_text/", "../environments/reverse_text", "reverse-text"])
 def test_command_below_the_repository_finds_its_registry(name: str, capsys: pytest.CaptureFixture[str]) -> None:

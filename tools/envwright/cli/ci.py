@@ -24,7 +24,7 @@ from envwright.packages.git import git, head_of
 from envwright.packages.lock import LOCK_FILE
 from envwright.packages.repository import Repository
 from envwright.reports.comment import comment_of, sarif_of
-from envwright.reports.printing import write_report
+from envwright.reports.printing import print_message, write_report
 from envwright.system.installation import Extra
 from envwright.text.markdown import code_span, table_cell
 from envwright.text.plain_data import foreign_json
@@ -88,7 +88,7 @@ def run_comment(options: argparse.Namespace) -> int:
         text = comment_of(options.folder, LONGEST - len(MARK), address)
     except (DeclarationError, ArithmeticError, ValueError) as error:  # a number may be too large to be shown
         text = f"## ⚠️ no report\n\nThe run ended without a readable report.\n\n[The run]({address})\n"
-        print(error, file=sys.stderr)
+        print_message(str(error))
     if options.dry_run:
         print(text, end="")
         return exit_codes.PASS

@@ -8,6 +8,7 @@ import sys
 from envwright import exit_codes
 from envwright.cli import arguments
 from envwright.cli.selection import named_environment
+from envwright.exit_codes import CommandError
 from envwright.observing.job import StageFailed
 from envwright.observing.opened_environment import opened_environment
 from envwright.system.subprocesses import Interrupted, ProgramFailed, stopped_by_signals
@@ -59,8 +60,8 @@ def run(options: argparse.Namespace) -> int:
     except (StageFailed, ProgramFailed) as error:
         message = f"{error.failure.type}: {error.failure.message}"
         wrong = error.failure.type in ("EndpointFaultError", "OSError")  # wrong options, or a port that is taken
-        print(f"{entry.name} could not be served: {message}", file=sys.stderr)
-        return exit_codes.USAGE if wrong else exit_codes.FAIL if error.failure.kind == "raised" else exit_codes.ERROR
+        code = exit_codes.USAGE if wrong else exit_codes.FAIL if error.failure.kind == "raised" else exit_codes.ERROR
+        raise CommandError(f"{entry.name} could not be served: {message}", code) from None
     return exit_codes.ERROR
 
 

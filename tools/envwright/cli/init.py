@@ -41,7 +41,6 @@ from envwright.packages.git import default_branch, git
 from envwright.packages.repository import ENVIRONMENTS_FOLDER
 from envwright.reports.printing import for_terminal, print_text
 from envwright.system.subprocesses import Interrupted, terminated_like_interrupted
-from envwright.text.visible_text import visible
 
 EXAMPLES = {
     "init": """examples:
@@ -133,9 +132,9 @@ def _whole_or_nothing(root: Path) -> Iterator[None]:
         with terminated_like_interrupted():
             yield
     except NotInitialised as error:
-        raise CommandError(f"{visible(str(error))}\n\nNothing was written.") from None
+        raise CommandError(f"{error}\n\nNothing was written.") from None
     except OSError as error:
-        message = f"{visible(str(error.filename or root))} cannot be written: {error.strerror or error}"
+        message = f"{error.filename or root} cannot be written: {error.strerror or error}"
         raise CommandError(f"{message}\n\nNothing was written.", exit_codes.ERROR) from None
     except (KeyboardInterrupt, Interrupted):
         raise CommandError("\ninterrupted, and nothing was written", exit_codes.INTERRUPTED) from None

@@ -20,6 +20,7 @@ from envwright.declarations.package import Package
 from envwright.declarations.problem import DeclarationError
 from envwright.declarations.tool_source import TOOL_FOLDER, holds_tool
 from envwright.packages.repository import Repository
+from envwright.reports.printing import print_message
 from envwright.system.subprocesses import ProgramFailed, run_program
 from envwright.system.workspace import Workspace
 from envwright.text.plain_data import counted
@@ -60,7 +61,7 @@ def add_arguments_lock(command: argparse.ArgumentParser) -> None:
 def print_sources_left_out(package: Package) -> None:
     if package.sources_left_out:
         message = "of [tool.uv.sources] git repositories alone are locked, and only where their markers hold"
-        print(f"{package.name}: {', '.join(package.sources_left_out)}: {message}", file=sys.stderr)
+        print_message(f"{package.name}: {', '.join(package.sources_left_out)}: {message}")
 
 
 def run_lock(options: argparse.Namespace) -> int:
@@ -76,7 +77,7 @@ def run_lock(options: argparse.Namespace) -> int:
     if problems and not packages:
         raise DeclarationError(problems)
     for problem in problems:
-        print(problem, file=sys.stderr)
+        print_message(str(problem))
     for package in packages:
         print_sources_left_out(package)
     print(f"resolving {counted(len(packages), 'lock')} …", file=sys.stderr)
@@ -85,7 +86,7 @@ def run_lock(options: argparse.Namespace) -> int:
     for package, changed in resolve_locks(packages, stop, options.resolution):
         if isinstance(changed, ProgramFailed):
             unresolved.append(package.name)
-            print(f"{package.name}: uv could not resolve the lock:\n{changed.failure.message}", file=sys.stderr)
+            print_message(f"{package.name}: uv could not resolve the lock:\n{changed.failure.message}")
         else:
             print(f"{package.name}: {'renewed' if changed else 'unchanged'}")
     if not options.names and not options.environments and holds_tool(root):
@@ -94,7 +95,7 @@ def run_lock(options: argparse.Namespace) -> int:
                 print(f"{path.relative_to(root)}: written")
         except ProgramFailed as error:
             unresolved.append("the tool's own locks")
-            print(f"uv could not resolve the tool's own locks:\n{error.failure.message}", file=sys.stderr)
+            print_message(f"uv could not resolve the tool's own locks:\n{error.failure.message}")
     if unresolved:
         print(f"not resolved, and unchanged: {', '.join(unresolved)}", file=sys.stderr)
         return exit_codes.ERROR
@@ -116,11 +117,11 @@ def run_together(options: argparse.Namespace) -> int:
         try:
             lines = _import_together(group, Workspace(root), threading.Event())
         except ProgramFailed as error:
-            print(f"{generation}: {len(group)} environments cannot be installed together", file=sys.stderr)
-            print(error.failure.message, file=sys.stderr)
+            what = f"{counted(len(group), 'environment')} cannot be installed together"
+            print_message(f"{generation}: {what}\n{error.failure.message}")
             code = max(code, exit_codes.FAIL if error.failure.kind == "raised" else exit_codes.ERROR)
             continue
-        print(f"{generation}: {len(lines)} environments were installed and imported together")
+        print(f"{generation}: {counted(len(lines), 'environment')} installed and imported together")
     return code
 
 

@@ -160,7 +160,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         code: int = run_command(options)
     except exit_codes.CommandError as error:
         if str(error):
-            print(error, file=sys.stderr)
+            from envwright.reports.printing import print_message
+
+            print_message(str(error))
         return error.code
     return code
 
@@ -233,9 +235,10 @@ def run() -> None:
         gc.freeze()  # or the interpreter would collect garbage once more at its end
         sys.exit(code)
     except DeclarationError as error:
+        from envwright.reports.printing import print_message
         from envwright.text.plain_data import counted
 
-        print(f"{error}\n\n{counted(len(error.problems), 'problem')}; nothing was run.", file=sys.stderr)
+        print_message(f"{error}\n\n{counted(len(error.problems), 'problem')}; nothing was run.")
         sys.exit(exit_codes.USAGE)
     except KeyboardInterrupt:
         sys.exit(exit_codes.INTERRUPTED)

@@ -35,7 +35,7 @@ from envwright.rules.verdict import worst
 from envwright.system.subprocesses import ProgramFailed, terminated_like_interrupted
 from envwright.system.workspace import Workspace
 from envwright.text.plain_data import seconds_text, size_text
-from envwright.text.visible_text import on_one_line
+from envwright.text.visible_text import on_one_line, visible
 
 EXAMPLES = """examples:
   envwright prepare                         download the data under prepare: in registry.yaml, for all environments
@@ -173,10 +173,8 @@ def _entries(text: str) -> dict[str, EnvironmentEntry]:
 def _show(result: PreparedEnvironment) -> None:
     """A pass is one line; anything else is one finding with its next step."""
     verdict = "" if result.verdict == "pass" else f"{result.verdict}: "
-    print(f"{result.name}: {verdict}{result.message}")
-    for line in result.output.splitlines()[-12:]:
-        print(f"  │ {line}")
-    if result.fix:
-        print(f"  fix  {result.fix}")
-    if result.declaration:
-        print(result.declaration)
+    lines = [f"{result.name}: {verdict}{result.message}"]
+    lines += [f"  │ {line}" for line in result.output.splitlines()[-12:]]
+    lines += [f"  fix  {result.fix}"] if result.fix else []
+    lines += [result.declaration] if result.declaration else []
+    print_text("".join(f"{visible(line)}\n" for line in lines))

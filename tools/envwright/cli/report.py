@@ -18,7 +18,7 @@ from envwright.declarations.tool_source import REGISTRY_FILE
 from envwright.exit_codes import CommandError
 from envwright.packages.repository import Repository
 from envwright.reports.merging import current, merged, missing_shards
-from envwright.reports.printing import write_report
+from envwright.reports.printing import print_message, write_report
 from envwright.reports.result import ValidationResult, read_report
 from envwright.reports.reward_diff import FILE, merged_diffs
 from envwright.reports.written import report, write_page
@@ -98,7 +98,7 @@ def run_merge(options: argparse.Namespace) -> int:
         except DeclarationError as error:
             if not options.current or file == files[-1]:
                 raise
-            print(f"left out: {error}", file=sys.stderr)  # an earlier version of the tool wrote other keys
+            print_message(f"left out: {error}")  # an earlier version of the tool wrote other keys
     if options.current:
         packages = Repository.load(options.root, set_apart=True).packages
         result = current(list(reports.values()), {name: package.digest for name, package in packages.items()})

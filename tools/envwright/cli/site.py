@@ -12,6 +12,7 @@ from envwright import exit_codes
 from envwright.cli import arguments
 from envwright.packages.repository import Repository
 from envwright.release.ledger import LEDGER, LedgerUnreadable, read_ledger
+from envwright.reports.printing import print_message
 from envwright.reports.result import ValidationResult, read_report
 from envwright.reports.run_report import read_runs
 from envwright.reports.site.build import Catalogue, build_site, listing_of
@@ -45,7 +46,7 @@ def run(options: argparse.Namespace) -> int:
     catalogue, problems = _catalogue(repository, reports, None if options.private else hidden)
     broken = [problem for found in repository.broken.values() for problem in found]
     for problem in (*broken, *problems):
-        print(problem, file=sys.stderr)
+        print_message(str(problem))
     pages = build_site(catalogue, out)
     print(f"{pages} pages in {out}")
     if catalogue.report is None:

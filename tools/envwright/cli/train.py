@@ -106,7 +106,7 @@ def train_here(options: argparse.Namespace, registry: Registry, runs: Sequence[D
     for declared in runs:
         for finding in declared.findings:
             if finding.counts:
-                print(f"{declared.spec.name}: {finding.rule}: {finding.message}", file=sys.stderr)
+                print_message(f"{declared.spec.name}: {finding.rule}: {finding.message}")
         if declared.fails or declared.compiled is None:
             return exit_codes.FAIL
         name = next(iter(declared.compiled.files))

@@ -41,7 +41,7 @@ from envwright.models.relay import Relay
 from envwright.models.spending import CostEstimate, estimate
 from envwright.observing.job import failing_as
 from envwright.packages.repository import Repository
-from envwright.reports.printing import print_message
+from envwright.reports.printing import print_message, print_text
 from envwright.system.installation import install_command
 from envwright.system.subprocesses import Interrupted
 from envwright.text.visible_text import on_one_line
@@ -280,7 +280,8 @@ class EvaluationProgress:
         now = time.monotonic()
         if not self.quiet and sys.stderr.isatty() and (now - self.shown > 0.2 or self.rows == total):
             self.shown = now
-            print_message(f"\r\x1b[K{self.line(total)}", end="\n" if self.rows == total else "")
+            end = "\n" if self.rows == total else ""
+            print_text(f"\r\x1b[K{self.line(total)}{end}", stream=sys.stderr)
 
     def line(self, total: int) -> str:
         """The progress in one line."""

@@ -49,9 +49,9 @@ def print_text(text: str, *, guard: bool = True, stream: TextIO | None = None) -
     stream.flush()
 
 
-def print_message(text: str, *, end: str = "\n") -> None:
-    """Print for the user on standard error, beside the output that programs read."""
-    print_text(text + end, stream=sys.stderr)
+def print_message(text: str) -> None:
+    """Print for the user on standard error; the text may be that of a program or of an environment's code."""
+    print_text(f"{visible(text)}\n", stream=sys.stderr)
 
 
 def open_progress(names: Iterable[str], *, quiet: bool = False) -> RunProgress:

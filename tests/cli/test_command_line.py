@@ -100,6 +100,14 @@ def test_command_on_a_stream_of_an_old_encoding_prints_plainer_signs(team: Path)
     assert " -> " in done.stdout
 
 
+@pytest.mark.parametrize("reports", ["../registry.yaml", "../registry.yaml/below"])
+def test_command_whose_reports_would_be_in_a_file_is_one_line(team: Path, reports: str) -> None:
+    done = envwright(team / "notes", "plan", "--reports", reports)
+    assert done.returncode == exit_codes.ERROR
+    assert done.stderr.startswith(f"envwright: {reports}: ")
+    assert done.stderr.count("\n") == 1
+
+
 def test_error_with_foreign_text_acts_neither_on_the_terminal_nor_on_the_runner(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -133,6 +133,10 @@ _IS_ADDRESS = re.compile(r"[\w.-]+/[\w.-]+(@\S+)?")
 """`owner/name`, which does not name a run: `envwright train owner/name` is `envwright train hub owner/name`."""
 
 
+_OF_THE_DISK = (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOSPC, errno.ENOTDIR, errno.EISDIR, errno.EEXIST)
+"""Errors of the operating system whose message says enough: nothing can be written there."""
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code."""
     words = list(sys.argv[1:] if arguments is None else arguments)
@@ -246,7 +250,7 @@ def run() -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # or the interpreter flushes into the pipe
         sys.exit(exit_codes.PASS)
     except OSError as error:
-        if error.errno not in (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOSPC):
+        if error.errno not in _OF_THE_DISK:
             raise
         print(f"envwright: {error.filename or 'a file'}: {error.strerror}", file=sys.stderr)
         sys.exit(exit_codes.ERROR)

@@ -235,6 +235,12 @@ def test_rewards_reply_from_standard_input_twice_is_refused(capsys: pytest.Captu
     assert "can be read once" in capsys.readouterr().err
 
 
+def test_rewards_reply_after_an_option_may_be_a_negative_number() -> None:
+    assert parsed(["rewards", "reply", "sums", "--task", "3", "-5", "-.5"]).replies == ["-5", "-.5"]
+    with pytest.raises(SystemExit):
+        parsed(["rewards", "reply", "sums", "--task", "3", "-5x"])
+
+
 def test_rewards_against_unknown_revision_is_refused() -> None:
     with pytest.raises(DeclarationError, match="neither a package's folder nor a known git revision"):
         rewards("diff", "gsm8k", "--against", "no-such-revision")

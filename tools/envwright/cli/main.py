@@ -265,7 +265,7 @@ def parsed(arguments: Sequence[str]) -> argparse.Namespace:
     command_line = parser([word for word in words[:1] if word in COMMANDS])
     options, rest = command_line.parse_known_args(words)
     plain = rest.index("--") if "--" in rest else len(rest)
-    unknown = [word for word in rest[:plain] if word.startswith("-") and word != "-"]
+    unknown = [word for word in rest[:plain] if re.match(r"-(?!$|\d+$|\d*\.\d+$)", word)]  # argparse takes -5
     if rest and "rest" in options and not unknown:
         setattr(options, options.rest, [*getattr(options, options.rest), *rest[:plain], *rest[plain + 1 :]])
     elif rest:

@@ -84,3 +84,23 @@ def test_malformed_value_of_flag_is_refused_with_reason(
     with pytest.raises(SystemExit):
         parsed(command.split())
     assert reason in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("words", "reason"),
+    [
+        (("view", "--port", "65536"), "must be a port"),
+        (("endpoint", "sums", "--port", "-1"), "must be a port"),
+        (("emulator", "--port", "70000"), "must be a port"),
+        (("train serve", "first", "--port", "70000"), "must be a port"),
+        (("watch", "first", "--follow", "--interval", "-1"), "must be a number of at least 0"),
+        (("train probe", "sums", "--seconds", "nan"), "must be a number of at least 0"),
+        (("train hub", "acme/sums", "--lr", "inf"), "must be a number of at least 0"),
+    ],
+)
+def test_number_that_nothing_can_use_is_a_usage_error(
+    words: tuple[str, ...], reason: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit):
+        parsed([*words[0].split(), *words[1:]])
+    assert reason in capsys.readouterr().err

@@ -15,6 +15,7 @@ from envwright.declarations.registry_values import OWNER
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
 
+LAST_PORT = 65_535
 _EXAMPLE = '{"difficulty": "hard"}'
 
 
@@ -50,6 +51,12 @@ def number(command: argparse._ActionsContainer, flag: str, what: str, default: i
 
 def jobs(command: argparse._ActionsContainer) -> None:
     number(command, "--jobs", "environments at the same time (default: cores)")
+
+
+def port(command: argparse.ArgumentParser, default: int = 0) -> None:
+    """The port of a server on loopback; 0 is a free one."""
+    text = f"port on loopback (default: {default or 'a free one'})"
+    command.add_argument("--port", type=_port, default=default, metavar="P", help=text)
 
 
 def no_cache(command: argparse._ActionsContainer) -> None:
@@ -244,6 +251,13 @@ def amount(text: str) -> float:
     number = float(text)
     if not 0 <= number < float("inf"):
         raise argparse.ArgumentTypeError("must be a number of at least 0")
+    return number
+
+
+def _port(text: str) -> int:
+    number = int(text)
+    if not 0 <= number <= LAST_PORT:
+        raise argparse.ArgumentTypeError(f"must be a port, from 0 to {LAST_PORT}")
     return number
 
 

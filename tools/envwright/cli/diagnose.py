@@ -48,7 +48,9 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
     arguments.reports(command, "runs/NAME.json goes")
     if command.get_default("command") == "watch":
         command.add_argument("--follow", action="store_true", help="repeat until the run has ended")
-        command.add_argument("--interval", type=float, default=60.0, metavar="S", help="seconds between (default: 60)")
+        command.add_argument(
+            "--interval", type=arguments.amount, default=60.0, metavar="S", help="seconds between (default: 60)"
+        )
     else:
         text = "write the rates of its tasks, for `difficulty: {rates: FILE}` of the next run"
         command.add_argument("--rates", type=Path, metavar="FILE", help=text)

@@ -31,7 +31,7 @@ FOR_EVER = 10 * 365 * 86_400.0
 def add_arguments(command: argparse.ArgumentParser) -> None:
     arguments.environment(command)
     arguments.environment_arguments(command, "arguments of the environment on top of the registry's `args`, in JSON")
-    command.add_argument("--port", type=int, default=0, metavar="P", help="port on loopback (default: a free one)")
+    arguments.port(command)
     command.add_argument(
         "--fault",
         action="append",

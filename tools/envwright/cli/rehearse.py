@@ -52,7 +52,7 @@ FOLDER = Path(".envwright/emulator")
 
 def add_arguments_emulator(command: argparse.ArgumentParser) -> None:
     arguments.root(command)
-    command.add_argument("--port", type=int, default=0, metavar="P", help="port on loopback (default: a free one)")
+    arguments.port(command)
     command.add_argument(
         "--state", type=Path, metavar="FOLDER", help="the folder of its state (default: .envwright/emulator)"
     )

@@ -46,7 +46,7 @@ CODE = (TOOLS / "envwright_learner/probe", TOOLS / "envwright_learner")
 def add_arguments(command: argparse.ArgumentParser) -> None:
     arguments.environment(command)
     command.add_argument(
-        "--seconds", type=float, default=120.0, metavar="S", help="training time in seconds (default: 120)"
+        "--seconds", type=arguments.amount, default=120.0, metavar="S", help="training time in seconds (default: 120)"
     )
     command.add_argument("--seed", type=int, default=0, metavar="N", help="of weights, tasks and samples (default: 0)")
     arguments.environment_arguments(command, "arguments on top of `args` and `probe: {args}` of its entry, in JSON")

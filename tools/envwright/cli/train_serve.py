@@ -33,11 +33,11 @@ EXAMPLES = """examples:
 def add_arguments(command: argparse.ArgumentParser) -> None:
     command.add_argument("name", metavar="RUN", help="a run of the registry")
     command.add_argument("--step", type=int, metavar="N", help="this step (default: the last; 0: the base model)")
-    command.add_argument("--port", type=int, default=PORT, metavar="P", help=f"port on loopback (default: {PORT})")
+    arguments.port(command, PORT)
     more = "further options of vllm serve, as one text"
     command.add_argument("--vllm", type=shlex.split, default=(), metavar="OPTIONS", help=more)
     within = f"end it if the model is not ready by then (default: {READY_SECONDS:.0f})"
-    command.add_argument("--ready-within", type=float, default=READY_SECONDS, metavar="SECONDS", help=within)
+    command.add_argument("--ready-within", type=arguments.amount, default=READY_SECONDS, metavar="SECONDS", help=within)
     command.add_argument("--dry-run", action="store_true", help="start nothing; print the command and the endpoint")
     arguments.root(command)
 

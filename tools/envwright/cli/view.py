@@ -42,7 +42,7 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
         help="results.jsonl, traces.jsonl, rollouts.jsonl, a recording, samples of prime, a folder with such files, or "
         "the name of an environment (default: reports/rollouts)",
     )
-    command.add_argument("--port", type=int, default=0, metavar="P", help="port on loopback (default: a free one)")
+    arguments.port(command)
     command.add_argument("--no-open", action="store_true", help="open no browser; without a terminal none is opened")
     command.add_argument("--out", type=Path, metavar="FILE", help="write a page instead, with its files beside it")
     command.add_argument("--one-file", action="store_true", help="with --out: write everything into the page")

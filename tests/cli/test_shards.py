@@ -91,6 +91,8 @@ def test_matrix_judges_runs_on_environments_of_two_shards(tmp_path: Path, capsys
     assert parts == [("reverse-text", "", 3), ("word-problems", "", 3), ("", "both", 3)]
     assert [entry["runs"] for entry in matrix_of(root, capsys, "--max", "1")] == [""]
     assert len(matrix_of(root, capsys, "--max", "2")) <= 2
+    (entry,) = matrix_of(root, capsys, "reverse-text", "--max", "1")
+    assert (entry["names"], entry["runs"]) == ("reverse-text", "both")
 
 
 def test_shard_without_changed_environments_passes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

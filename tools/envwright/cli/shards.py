@@ -13,6 +13,8 @@ from envwright.cli.selection import Choice, chosen_environments, loads
 from envwright.exit_codes import CommandError
 from envwright.observing.scheduling import (
     MOST_SHARDS,
+    Load,
+    Shard,
     ShardTask,
     divided,
     kubernetes_job,
@@ -60,32 +62,37 @@ def run(options: argparse.Namespace) -> int:
     choice = chosen_environments(root, options, set_apart=True)
     if choice.note:
         print(choice.note, file=sys.stderr)
-    work = loads(choice, Workspace(root))
-    shards = divided(work, worthwhile_count(work, options.max))
-    runs = _runs_apart(choice, [shard.names for shard in shards])
-    if runs and len(shards) == options.max > 1:
-        shards = divided(work, options.max - 1)  # the runs take a machine of their own
-        runs = _runs_apart(choice, [shard.names for shard in shards])
-    parts: list[tuple[Sequence[str], Sequence[str], float]] = [(shard.names, (), shard.seconds) for shard in shards]
-    if runs:
-        parts.append(((), runs, RUNS_SECONDS))
-    total = len(parts)
-    entries = [
-        {"index": index, "total": total, "names": " ".join(names), "runs": " ".join(runs), "seconds": round(seconds)}
-        for index, (names, runs, seconds) in enumerate(parts, start=1)
-    ]
+    tasks = _tasks(choice, loads(choice, Workspace(root)), min(options.max, MOST_SHARDS))
     if options.format in ("json", "github"):
-        print(json.dumps({"include": entries}))
-        return exit_codes.PASS
-    if options.format != "text":
-        _print_script(options, [ShardTask(index, *part) for index, part in enumerate(parts, start=1)])
-        return exit_codes.PASS
-    whole = counted(len(work), "environment") + (f" and {counted(len(runs), 'run')}" if runs else "")
-    print(f"{whole} on {counted(total, 'machine')}")
-    for entry in entries:
-        held = entry["names"] or f"runs: {entry['runs']}"
-        print(f"{entry['index']}/{total}  about {entry['seconds']} s  {held}")
+        print(json.dumps({"include": [_entry(task, len(tasks)) for task in tasks]}))
+    elif options.format == "text":
+        runs = sum(len(task.runs) for task in tasks)
+        whole = counted(len(choice.names), "environment") + (f" and {counted(runs, 'run')}" if runs else "")
+        print(f"{whole} on {counted(len(tasks), 'machine')}")
+        for task in tasks:
+            held = [*task.names, *([f"runs: {' '.join(task.runs)}"] if task.runs else [])]
+            print(f"{task.index}/{len(tasks)}  about {round(task.seconds)} s  {' '.join(held)}")
+    else:
+        _print_script(options, tasks)
     return exit_codes.PASS
+
+
+def _tasks(choice: Choice, work: Sequence[Load], most: int) -> list[ShardTask]:
+    """At most that many tasks; runs that no shard judges take a machine of their own, unless there is one alone."""
+    shards = divided(work, worthwhile_count(work, most))
+    runs = _runs_apart(choice, shards)
+    if runs and len(shards) == most > 1:
+        shards = divided(work, most - 1)
+        runs = _runs_apart(choice, shards)
+    if most == 1 and shards:
+        return [ShardTask(1, shards[0].names, runs, shards[0].seconds)]
+    tasks = [ShardTask(index, shard.names, (), shard.seconds) for index, shard in enumerate(shards, start=1)]
+    return [*tasks, ShardTask(len(tasks) + 1, (), runs, RUNS_SECONDS)] if runs else tasks
+
+
+def _entry(task: ShardTask, total: int) -> dict[str, object]:
+    names, runs = " ".join(task.names), " ".join(task.runs)
+    return {"index": task.index, "total": total, "names": names, "runs": runs, "seconds": round(task.seconds)}
 
 
 def _print_script(options: argparse.Namespace, tasks: Sequence[ShardTask]) -> None:
@@ -98,11 +105,11 @@ def _print_script(options: argparse.Namespace, tasks: Sequence[ShardTask]) -> No
         print(kubernetes_job(tasks, command, options.image, options.claim), end="")
 
 
-def _runs_apart(choice: Choice, shards: Sequence[Sequence[str]]) -> tuple[str, ...]:
+def _runs_apart(choice: Choice, shards: Sequence[Shard]) -> tuple[str, ...]:
     """The runs that changed, and those on chosen environments that no shard judges, since none holds all of theirs."""
     from envwright.training.declared_runs import runs_of_packages
 
     registry, chosen = choice.repository.registry, set(choice.names)
-    judged = {name for names in shards for name in runs_of_packages(registry, names)}
+    judged = {name for shard in shards for name in runs_of_packages(registry, shard.names)}
     apart = {name for name, spec in registry.specs.items() if chosen & set(spec.environment_names)} - judged
     return tuple(name for name in registry.specs if name in apart or name in choice.runs)

@@ -192,10 +192,16 @@ def test_view_writes_page_with_files_beside_or_as_one(tmp_path: Path, capsys: py
     assert re.findall(r'data-transcripts="([^"]*)"', one.read_text()) == ["index", "part-0"]
 
 
-def test_view_by_name_shows_recordings_of_the_environment(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize("name", ["number-guess", "number_guess"])
+def test_view_by_name_shows_recordings_of_the_environment(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("envwright.cli.view.LARGE_BYTES", 1)
     page = tmp_path / "page.html"
-    assert main(["view", "number-guess", "--root", str(ROOT), "--out", str(page)]) == exit_codes.PASS
-    assert "24 rollouts" in capsys.readouterr().out
+    assert main(["view", name, "--root", str(ROOT), "--out", str(page)]) == exit_codes.PASS
+    printed = capsys.readouterr()
+    assert "24 rollouts" in printed.out
+    assert printed.err.startswith("reading ")
 
 
 @pytest.mark.parametrize(

@@ -67,19 +67,20 @@ def _paths(source: str, root: Path) -> Iterator[Path]:
         return
     if "/" in source or source.endswith((".jsonl", ".json", ".gz")):
         raise NoTranscripts(f"{source} does not exist")
-    package = Repository.load(root.absolute(), [source]).packages[source]
-    rollouts = root / "reports" / "rollouts"
-    found = [package.folder / RECORDINGS, package.folder / "outputs", *sorted(rollouts.glob(f"{source}--*"))]
+    repository = Repository.load(root, [source])
+    (name,) = repository.select([source])
+    package, rollouts = repository.packages[name], root / "reports" / "rollouts"
+    found = [package.folder / RECORDINGS, package.folder / "outputs", *sorted(rollouts.glob(f"{name}--*"))]
     kept = [path for path in found if any(files_in(path))]
     if not kept:
-        fix = f"record some: envwright record {source} --policy blend, or name a file of results"
-        raise NoTranscripts(f"{source} has no recording and no rollouts in {rollouts}\n{fix}")
+        fix = f"record some: envwright record {name} --policy blend, or name a file of results"
+        raise NoTranscripts(f"{name} has no recording and no rollouts in {rollouts}\n{fix}")
     yield from kept
 
 
 def _announce(paths: list[Path]) -> None:
     """Print the size of what is read, if that takes a while."""
-    size = sum(path.stat().st_size for path in paths if path.is_file())
+    size = sum(file.stat().st_size for path in paths for file in files_in(path))
     if size > LARGE_BYTES:
         print(f"reading {size_text(size)} …", file=sys.stderr)
 

@@ -247,6 +247,8 @@ def test_cases_are_collected_by_pytest(clean: Path) -> None:
     one = run_test(clean, "word-problems", "tests/cases.yaml::a thousands separator is accepted")
     assert one.returncode == exit_codes.PASS
     assert run_test(clean, "word-problems", "-k", "nothing_is_called_this").returncode == exit_codes.USAGE
+    (clean / WORDS / "tests" / "test_fixtures.py").write_text("import no_such_module\n")
+    assert run_test(clean, "word-problems").returncode == exit_codes.FAIL
 
 
 FIXTURES = """

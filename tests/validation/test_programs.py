@@ -75,13 +75,15 @@ AT_TERMINAL = (
 
 def test_program_at_a_terminal_ends_by_itself_when_interrupted():
     code = "import time\ntry:\n    print('started', flush=True)\n    time.sleep(60)\nexcept KeyboardInterrupt:\n"
-    code += "    time.sleep(1)\n    print('cleaned up', flush=True)"  # later than subprocess.run waits by itself
+    code += "    time.sleep(1)\n"  # later than subprocess.run waits by itself
+    code += "    print('cleaned up', flush=True)\n    raise SystemExit(2)"
     command = [sys.executable, "-c", AT_TERMINAL, code]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, start_new_session=True) as host:
-        assert host.stdout is not None
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    with subprocess.Popen(command, start_new_session=True, **pipes) as host:
         assert host.stdout.readline() == "started\n"
         os.killpg(host.pid, signal.SIGINT)  # as a terminal does, to all of its foreground
         assert host.stdout.read() == "cleaned up\n"
+        assert host.stderr.read().endswith(".Interrupted\n")
 
 
 def test_lingering_child_does_not_delay_the_host(tmp_path: Path):

@@ -18,8 +18,8 @@ EXAMPLES = """examples:
   envwright test reverse-text tests/cases.yaml -v
 """
 
-MEANING = {0: exit_codes.PASS, 1: exit_codes.FAIL, 2: exit_codes.INTERRUPTED, 4: exit_codes.USAGE, 5: exit_codes.USAGE}
-"""pytest's exit codes; 5 means that nothing was selected."""
+MEANING = {0: exit_codes.PASS, 1: exit_codes.FAIL, 2: exit_codes.FAIL, 4: exit_codes.USAGE, 5: exit_codes.USAGE}
+"""pytest's exit codes; 2 means that tests cannot be collected, unless it was interrupted, 5 that none was selected."""
 
 
 def add_arguments(command: argparse.ArgumentParser) -> None:

@@ -40,8 +40,8 @@ def run_pytest(
 ) -> int:
     """Run pytest on an environment's tests and cases and return its exit code.
 
-    Raises `ProgramFailed` when the virtual environment or the wheel cannot be made, and `StageFailed` when declared
-    data is missing.
+    Raises `ProgramFailed` when the virtual environment or the wheel cannot be made, `StageFailed` when declared data is
+    missing, and `Interrupted`.
     """
     venv = environment_venv(package, workspace, stop)
     toolbox = toolbox_for(package, workspace, stop).site_packages

@@ -110,11 +110,15 @@ def run_program(
 def run_at_terminal(
     command: Sequence[str | Path], *, environment: Mapping[str, str], folder: Path, sandbox: Sandbox | None
 ) -> int:
-    """Run a program that a person watches and may interrupt; return its exit code."""
+    """Run a program that a person watches and may interrupt; return its exit code.
+
+    Raises `Interrupted` if it failed after an interrupt.
+    """
+    interrupted = threading.Event()
     lifeline, held = os.pipe()
     try:
-        with signals_handled(lambda *_: None, signal.SIGINT):  # the program gets it as well, and ends by itself
-            return subprocess.run(
+        with signals_handled(lambda *_: interrupted.set(), signal.SIGINT):  # the program gets it as well, and ends
+            code = subprocess.run(
                 [sys.executable, "-I", "-S", SUPERVISOR, str(lifeline), json.dumps(sandbox), "--terminal", *command],
                 cwd=folder,
                 env=dict(environment),
@@ -124,6 +128,9 @@ def run_at_terminal(
     finally:
         os.close(lifeline)
         os.close(held)
+    if code and interrupted.is_set():
+        raise Interrupted
+    return code
 
 
 def end_marked(mark: str) -> None:

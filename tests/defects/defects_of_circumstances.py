@@ -82,6 +82,16 @@ CIRCUMSTANCES = [
         """,
     ),
     planted(
+        "messages_that_must_be_dictionaries",
+        "RWD102",
+        "",
+        functions="""
+        def correct(completion, answer, **_):
+            said = [one["content"] for one in completion if isinstance(one, dict) and one["role"] == "assistant"]
+            return float(bool(said) and final(said[-1]) == answer)
+        """,
+    ),
+    planted(
         "every_other_call",
         "RWD031",
         """

@@ -177,6 +177,10 @@ CASES = {
         fires={"parallel": again("parallel", OTHER)},
         silent={"order is another rule's": again("order", OTHER)},
     ),
+    "RWD102": RuleCases(
+        fires={"dictionaries": again("dictionaries", OTHER)},
+        silent={"order is another rule's": again("order", OTHER)},
+    ),
     "RWD073": RuleCases(
         fires={
             "quadratic": growing(0.02, 0.08, 0.33),

@@ -353,7 +353,7 @@ class GoldSweep:
     ended_by: Literal["all", "count", "time"] = "all"
 
 
-Circumstance = Literal["order", "fresh process", "hash seed", "parallel"]
+Circumstance = Literal["order", "fresh process", "hash seed", "parallel", "dictionaries"]
 
 
 @dataclass(frozen=True)

@@ -150,6 +150,8 @@ class Adapter:
     """Whether a conversation always ends after a declared number of turns."""
     infinite: bool = False
     """Whether the training tasks never end."""
+    gives_dictionaries: bool = False
+    """Whether `score` gives v0 messages as dictionaries, which verifiers itself did before 0.1.11."""
 
     def place_of_turns(self) -> Mapping[str, Any] | None:
         """The code that decides the environment's answer to a reply."""

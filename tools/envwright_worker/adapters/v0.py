@@ -238,7 +238,8 @@ class AdapterV0(Adapter):
         return await self._score_group(task, completions)
 
     async def _score_group(self, task: TaskView, completions: Sequence[Sequence[Message]]) -> list[dict[str, Any]]:
-        states = [await state_of(self._environment, task, completion) for completion in completions]
+        plain = self.gives_dictionaries
+        states = [await state_of(self._environment, task, one, as_dictionaries=plain) for one in completions]
         trap = Trap(self._sources)
         token = self._trap.set(trap)
         started = time.perf_counter()
@@ -616,7 +617,9 @@ def check_task_column(row: Mapping[str, Any]) -> None:
 # States: made from a conversation, and scored function by function.
 
 
-async def state_of(environment: Any, task: TaskView, completion: Sequence[Message]) -> Any:
+async def state_of(
+    environment: Any, task: TaskView, completion: Sequence[Message], *, as_dictionaries: bool = False
+) -> Any:
     """A state as verifiers and the environment prepare it, with the completion."""
     group, row = group_of(environment, task.native)
     members = getattr(group, "env_map", None) or {}
@@ -625,8 +628,10 @@ async def state_of(environment: Any, task: TaskView, completion: Sequence[Messag
     prepared = await member.setup_state(state)
     state = state if prepared is None else prepared
     messages = list(completion)
-    native = normalize_messages(messages) if normalize_messages else messages
+    native = normalize_messages(messages) if normalize_messages and not as_dictionaries else messages
     state["completion"] = native
+    if as_dictionaries:
+        state["prompt"] = prompt_of(state)
     before = list(state["prompt"]) if isinstance(state["prompt"], list) else []
     for raw, message in zip(messages, native, strict=True):
         if raw["role"] == "assistant":

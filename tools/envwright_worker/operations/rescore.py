@@ -13,11 +13,20 @@ def answer(session: Session, request: JobRequest) -> None:
     """Score each reply on its task; the tasks were listed before.
 
     Replies of one `group` are scored together if rewards compare the replies to a task. In a multi-turn environment the
-    assistant's turns are played as a scripted rollout.
+    assistant's turns are played as a scripted rollout. With `as_dictionaries`, reward functions of another one get
+    messages as dictionaries.
     """
     if session.adapter.conversational:
         _play(session, request)
         return
+    session.adapter.gives_dictionaries = request.get("as_dictionaries", False)
+    try:
+        _score(session, request)
+    finally:
+        session.adapter.gives_dictionaries = False
+
+
+def _score(session: Session, request: JobRequest) -> None:
     replies = request["replies"]
     together = session.adapter.grouped and any("group" in reply for reply in replies)
     for _, same in itertools.groupby(replies, key=lambda reply: reply["group" if together else "id"]):

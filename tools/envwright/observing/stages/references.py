@@ -25,7 +25,7 @@ from envwright_worker.policies.baselines import oracle
 
 from envwright.declarations.registry import EnvironmentEntry
 from envwright.facts.limits import LOAD_SECONDS, SECONDS_PER_REPLY, STAGE_SECONDS, TASKS_SCORED
-from envwright.facts.observed import Description, Score, Task
+from envwright.facts.observed import Description, Difference, Repetition, Score, Task
 from envwright.facts.recordings import (
     HELD_OUT,
     LEAST_TASKS,
@@ -88,9 +88,11 @@ def _run(observation: Observation, asked: Mapping[str, Any]) -> None:
                 is_known, form = _field(observation, search, read)
         if read is not None:
             _take_results(observation, search, read, form, is_known=is_known)
-        elif not is_known and (unread := files_of_results(observation.package)):
-            facts = ModelReplies(unread, (), "", 0, 0, len(tasks), (), left_out={NOT_NAMED: len(unread)})
-            observation.collected.add("references", "model replies", facts)
+        elif not is_known:
+            _try_dictionaries(observation, search, {})
+            if unread := files_of_results(observation.package):
+                facts = ModelReplies(unread, (), "", 0, 0, len(tasks), (), left_out={NOT_NAMED: len(unread)})
+                observation.collected.add("references", "model replies", facts)
 
 
 def _field(observation: Observation, search: _Search, read: ResultsRead | None) -> tuple[bool, str]:
@@ -116,9 +118,32 @@ def _take_results(observation: Observation, search: _Search, read: ResultsRead, 
     else:
         if not is_known:
             search, by_task, facts = _with_references(observation, search, read, by_task, facts)
+            if not facts.references:
+                _try_dictionaries(observation, search, by_task)
         played = [(task.index, by_task.get(task.index, ())) for task in observation.tasks]
         facts = replace(facts, wrong=search.wrong(played))
     observation.collected.add("references", "model replies", facts)
+
+
+def _try_dictionaries(observation: Observation, search: _Search, by_task: Mapping[int, Sequence[ModelReply]]) -> None:
+    """Whether derived replies and the best ones of models earn more where their messages are dictionaries.
+
+    From 0.1.11 on verifiers gives a v0 reward messages that have keys and are no `dict`.
+    """
+    described = observation.description
+    if described.generation != "v0" or described.conversational:
+        return
+    best = [(task, replies[0].row.completion) for task, replies in by_task.items() if replies]
+    tried = [_Candidate(task, given) for task, given in (*search.derived, *best[:TASKS_TRIED]) if given]
+    as_given, as_dictionaries = search.rewards(tried), search.rewards(tried, as_dictionaries=True)
+    found = [
+        Difference(each.task, oracle.name, each.completion, one, other)
+        for each, one, other in zip(tried, as_given, as_dictionaries, strict=True)
+        if one is not None and other is not None and other > one + search.declared.tolerance
+    ]
+    if found:
+        again = Repetition("dictionaries", len(tried), tuple(found), len(found))
+        observation.collected.add("references", "repetition", again)
 
 
 def _why_unused(described: Description) -> str:
@@ -241,6 +266,8 @@ class _Search:
     refused: Counter[str] = field(default_factory=Counter)
     failing: list[Score] = field(default_factory=list)
     """Replies that a reward function fails on."""
+    derived: list[tuple[int, tuple[Message, ...]]] = field(default_factory=list)
+    """The derived replies that were tried, each with its task."""
     has_tools: bool = False
     """Whether the environment offered tools, which only results call."""
 
@@ -255,6 +282,7 @@ class _Search:
         wanted = {"policies": [oracle.name], "conversations": LEAST_TASKS, "group": 1, "cost": 0.0}
         answers = list(self.ask("rewards", STAGE_SECONDS, stage="references", **wanted, **limits))
         scores: list[Score] = [checked(Score, value) for kind, value in answers if kind == "score"]
+        self.derived += [(score.task, score.completion) for score in scores]
         full = sum(self._is_full(score.reward) for score in scores)
         called = any(message.get("tool_calls") for score in scores for message in score.completion)
         self.has_tools = any(kind == "tool" for kind, _ in answers)
@@ -386,12 +414,17 @@ class _Search:
         return [candidate for candidate in candidates if candidate.task not in paid]
 
     def _are_full(self, candidates: Sequence[_Candidate]) -> list[bool]:
+        return [self._is_full(reward) for reward in self.rewards(candidates)]
+
+    def rewards(self, candidates: Sequence[_Candidate], *, as_dictionaries: bool = False) -> list[float | None]:
+        """What each earns; `None` if it was not scored."""
         replies = [
             {"id": number, "task": candidate.task, "completion": list(candidate.completion)}
             for number, candidate in enumerate(candidates)
         ]
-        scores = rescored(self.ask, self.entry, replies, stage="references") if replies else {}
-        return [number in scores and self._is_full(scores[number].reward) for number in range(len(candidates))]
+        how: dict[str, Any] = {"stage": "references", "as_dictionaries": as_dictionaries}
+        scores = rescored(self.ask, self.entry, replies, **how) if replies else {}
+        return [scores[number].reward if number in scores else None for number in range(len(candidates))]
 
     def _is_full(self, reward: float | None) -> bool:
         return reward is not None and self.declared.reaches(reward, self.declared.maximum)

@@ -189,6 +189,19 @@ def reward_depends_on_parallel_scoring(subject: Subject) -> Iterator[Found]:
     yield from _differing(subject, "scored in parallel with others", "parallel")
 
 
+@rule("RWD102", gate="rewards")
+def messages_are_read_as_dictionaries(subject: Subject) -> Iterator[Found]:
+    """The reward takes messages for dictionaries.
+
+    What: Where no reply is known that earns what it should, derived replies and those of models earn no more with
+        messages that are dictionaries.
+    Why: Right replies earn too little in training, and no error says so. From 0.1.11 on, a message of verifiers has
+        keys and is no `dict`.
+    Fix: Read `message["content"]` without `isinstance(message, dict)`, or take either kind: a message has `get`, too.
+    """
+    yield from _differing(subject, "with messages that are dictionaries", "dictionaries")
+
+
 @rule("RWD058", gate="rewards")
 def circumstance_could_not_be_made(subject: Subject) -> Iterator[Found]:
     """Rewards could not be compared under some circumstance.

@@ -7,7 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from envwright_worker.messages import text_of
-from envwright_worker.policies.oracle import AskingAgent, AuthorsOracle, DerivedOracle, NoOracle, OracleError
+from envwright_worker.policies.oracle import (
+    AskingAgent,
+    AuthorsOracle,
+    DerivedOracle,
+    NoOracle,
+    OracleError,
+    trial_call,
+)
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -180,6 +187,13 @@ def called(prompt: str, *tools: dict[str, Any], **task: Any) -> list[tuple[str, 
             {"info": {"tools": ["wait", "add"]}},
             [("wait", {}), ("add", {"first": 8, "second": 7})],
         ),
+        (
+            "Choose.",
+            (ADD, tool("submit_sum", first=INTEGER, second=INTEGER), LOOK_UP),
+            {"answer": '{"best": {"second": 2, "first": 1, "score": 1.0}}'},
+            [("submit_sum", {"first": 1, "second": 2})],
+        ),
+        ("Choose.", (ADD, tool("check", first=INTEGER, second=INTEGER)), {"answer": '{"first": 1, "second": 2}'}, []),
     ],
 )
 def test_derived_oracle_calls_tool_with_arguments_of_the_task(
@@ -191,6 +205,20 @@ def test_derived_oracle_calls_tool_with_arguments_of_the_task(
 def test_tool_without_known_arguments_is_not_called():
     with pytest.raises(NoOracle):
         called("Go on.", ADD)
+
+
+@pytest.mark.parametrize(
+    ("info", "values"),
+    [
+        ('{"rooms": [{"name": "Atlas"}, {"name": "Borealis"}]}', ["Atlas", "Borealis", "Atlas"]),
+        ({"plan": [{"room": "Cascade"}], "rooms": ["Atlas", "Cascade"]}, ["Atlas", "Cascade", "Atlas"]),
+        ({"roommate": "Uma"}, ["Book", "Uma", "for"]),
+    ],
+)
+def test_trial_call_takes_values_that_the_task_holds_under_the_name_or_its_plural(info: Any, values: list[str]):
+    prompt = [{"role": "user", "content": "Book for Uma"}]
+    calls = [trial_call(tool("book", room=TEXT), {"info": info}, prompt, number) for number in range(3)]
+    assert [json.loads(call["function"]["arguments"])["room"] for call in calls] == values
 
 
 @pytest.mark.parametrize(("result", "reply"), [("Lima", "Lima"), ('{"result": 42}', "42"), ("[1, 2]", "[1, 2]")])

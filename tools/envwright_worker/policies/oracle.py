@@ -25,6 +25,8 @@ from envwright_worker.policies.answers import (
 
 DEEPEST = 4
 """The depth to which a task's data is searched for expected calls."""
+_SUBMITTING = {"submit", "answer", "final", "finalize", "finish", "commit", "done"}
+"""Words in the names of tools that end a task."""
 _QUOTED = re.compile(r"[\"'“`]([^\"'”`\n]{1,200})[\"'”`]")
 
 
@@ -381,15 +383,34 @@ def trial_call(
 ) -> dict[str, Any]:
     """A call that the tool's schema allows: with values that the task names, or else drawn from its prompt.
 
-    Calls of other numbers have other values where the task does not name them.
+    Calls of other numbers have other values where the task does not name one.
     """
     described = _function(tool)
     prompt = _spoken(messages)
     arguments: dict[str, Any] = {}
     for place, (name, schema) in enumerate(_required(described).items()):
         kind = _kind_of(schema)
-        arguments[name] = _trial_value(kind, _named_value(name, kind, task, prompt), prompt, number + place)
+        named = _named_value(name, kind, task, prompt)
+        if named is None and (held := list(dict.fromkeys(_held_values(task, name, DEEPEST)))):
+            named = held[number % len(held)]
+        arguments[name] = _trial_value(kind, named, prompt, number + place)
     return tool_call(number, {"name": str(described["name"]), "arguments": arguments})
+
+
+def _held_values(data: Any, name: str, depth: int) -> Iterator[str | int | float]:
+    """The values below a key that is called like a parameter, or its plural, in a task's data; of objects the names."""
+    if isinstance(data, str) and data.lstrip()[:1] in ("[", "{"):
+        data = json_value(data)
+    if isinstance(data, Mapping):
+        for key in (name, f"{name}s"):
+            held = data.get(key)
+            for each in held if isinstance(held, list) else [held]:
+                value = each.get("name") if isinstance(each, Mapping) else each
+                if isinstance(value, (str, int, float)):
+                    yield value
+    if depth and isinstance(data, (Mapping, list)):
+        for each in data.values() if isinstance(data, Mapping) else data:
+            yield from _held_values(each, name, depth - 1)
 
 
 def _kind_of(schema: Any) -> Mapping[str, Any]:
@@ -434,9 +455,19 @@ def _function(tool: Mapping[str, Any]) -> Mapping[str, Any]:
 
 def _required(tool: Mapping[str, Any]) -> dict[str, Any]:
     """The required parameters of a tool with their schemas."""
-    schema = tool.get("parameters") or tool.get("input_schema") or {}
-    properties = schema.get("properties") or {}
-    return {name: properties[name] for name in schema.get("required") or properties if name in properties}
+    properties = _properties(tool)
+    return {name: properties[name] for name in _schema(tool).get("required") or properties if name in properties}
+
+
+def _properties(tool: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The parameters of a tool with their schemas."""
+    properties: Mapping[str, Any] = _schema(tool).get("properties") or {}
+    return properties
+
+
+def _schema(tool: Mapping[str, Any]) -> Mapping[str, Any]:
+    schema: Mapping[str, Any] = tool.get("parameters") or tool.get("input_schema") or {}
+    return schema
 
 
 def _plain(name: Any) -> str:
@@ -453,7 +484,10 @@ def _spoken(messages: Sequence[Message]) -> str:
 def _expected_calls(
     value: Any, offered: Mapping[str, Any], depth: int, named: Sequence[str] = ()
 ) -> Iterator[list[NamedCall]]:
-    """Every list of calls of offered tools in a value, in JSON or not, or of names alone that the prompt names."""
+    """Every list of calls of offered tools in a value, in JSON or not, or of names alone that the prompt names.
+
+    Last come calls whose arguments an object gives.
+    """
     if isinstance(value, str) and value.lstrip()[:1] in ("[", "{"):
         value = json_value(value)
     if isinstance(value, list) and value:
@@ -468,6 +502,8 @@ def _expected_calls(
     if depth and isinstance(value, (list, Mapping)):
         for one in value.values() if isinstance(value, Mapping) else value:
             yield from _expected_calls(one, offered, depth - 1, named)
+    if isinstance(value, Mapping) and depth < DEEPEST and (call := _taking(value, offered)):
+        yield [call]
 
 
 def _as_call(value: Any, offered: Mapping[str, Any]) -> NamedCall | None:
@@ -484,6 +520,19 @@ def _as_call(value: Any, offered: Mapping[str, Any]) -> NamedCall | None:
             chosen = {key: one[0] if isinstance(one, list) and one else one for key, one in arguments.items()}
             return _named_call(name, {key: one for key, one in chosen.items() if one != ""}, offered)
     return None
+
+
+def _taking(value: Mapping[str, Any], offered: Mapping[str, Mapping[str, Any]]) -> NamedCall | None:
+    """The call of the only tool whose parameters an object gives, of several the one that submits; else `None`.
+
+    The object has every required parameter by its name, and at least two: one alone may be called alike by chance.
+    """
+    taking = [tool for tool in offered.values() if len(needed := _required(tool)) > 1 and needed.keys() <= value.keys()]
+    submitting = [tool for tool in taking if _SUBMITTING & set(_plain(tool["name"]).lower().split("_"))]
+    tool = next(iter(submitting or taking), None)
+    if tool is None or len(submitting or taking) > 1:
+        return None
+    return str(tool["name"]), {name: value[name] for name in _properties(tool) if name in value}
 
 
 def _named_call(name: Any, arguments: Any, offered: Mapping[str, Any]) -> NamedCall | None:

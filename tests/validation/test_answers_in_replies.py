@@ -11,6 +11,7 @@ from envwright_worker.policies.answers import JUNK, answer_of, detect_type, find
 ODD_ANSWERS = (
     "", " ", "§", "0", "-0.0", "1e400", "9" * 400, "1,234", "$1,234.50", "50%", "٤٢", "½", "北京", "🎉", "true", "null",
     "[]", "{}", "[[]]", '{"a": {}}', '"x"', "\\frac{1}{2}", "a\nb", "a, b", "x < 5", "(B)", "1/2", "12:30", "\ud800",
+    "9" * 20 + ", 5",
 )  # fmt: skip
 TYPES = (None, "number", "choice", "boolean", "label", "text", "list", "set", "json", "latex", "code")
 
@@ -118,6 +119,10 @@ def test_near_misses_of_number_exceed_tolerance(answer: str):
 
 def test_near_misses_of_number_keep_decimals_and_currency():
     assert nearest("$2.50")[:2] == ["$3.50", "$1.50"]
+
+
+def test_near_misses_of_code_keep_its_commas():
+    assert nearest("pow(3, 4)", "code")[:2] == ["pow(4, 4)", "pow(2, 4)"]
 
 
 IN_LETTERS = "The question is in document 9. Read it with the tool.\n\nWhich city?\n\nA. Oslo\nB. Rome\nC. Bern"

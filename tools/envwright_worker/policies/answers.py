@@ -325,7 +325,7 @@ def _wrong(answer: str, type: str, tolerance: float) -> Iterator[str]:
 
 
 def _numbers(answer: str, tolerance: float) -> Iterator[str]:
-    match = re.search(r"[-+]?\d[\d,_]*(?:\.\d+)?", answer)
+    match = re.search(r"[-+]?\d+(?:[,_]+\d+)*(?:\.\d+)?", answer)
     if match is None:
         yield from _edited(answer)
         return

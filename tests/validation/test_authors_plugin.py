@@ -45,14 +45,13 @@ def test_failing_case_prints_comparison(tmp_path: Path) -> None:
 
 @dataclass
 class Adapter:
-    """Makes tasks as they are asked for, and counts them."""
+    """Makes tasks as they are asked for."""
 
     count: int
-    made: int = 0
+    conversational = False
 
     def tasks(self, _split: str, limit: int) -> Iterator[TaskView]:
         for index in range(min(self.count, limit)):
-            self.made += 1
             prompt = [{"role": "user", "content": f"task {index}"}]
             yield TaskView(index, prompt, {"answer": str(index), "odd": bool(index % 2)})
 
@@ -73,6 +72,15 @@ def test_task_is_found_by_itself_index_or_fields() -> None:
     assert tasks.meant(tasks[4]).index == 4
     assert tasks.meant(4).index == 4
     assert tasks.meant({"odd": True}).index == 1
+
+
+def test_reply_with_short_form_of_tool_call_is_scored_in_openai_form() -> None:
+    made: Any = Opened(Adapter(1))
+    made.scored = lambda _view, _policy, script, _seconds: {"reward": 1.0, "functions": {}, "completion": script}
+    call = {"name": "look_up", "arguments": {"name": "Ada"}}
+    (message,) = Grader(lambda: made).score(0, {"tool_calls": [call]}).completion
+    function = {"name": "look_up", "arguments": '{"name": "Ada"}'}
+    assert message["tool_calls"] == [{"id": "call_0", "type": "function", "function": function}]
 
 
 def test_grader_opens_environment_when_needed() -> None:

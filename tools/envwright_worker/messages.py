@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 Message = dict[str, Any]
@@ -61,9 +61,9 @@ def assistant_message(given: Mapping[str, Any]) -> Message:
     return message | ({"tool_calls": [tool_call(*call) for call in enumerate(calls)]} if calls else {})
 
 
-def script_of(reply: str | Sequence[str | Mapping[str, Any]]) -> list[Message]:
+def script_of(reply: str | Mapping[str, Any] | Iterable[str | Mapping[str, Any]]) -> list[Message]:
     """The assistant's messages of a reply, or of the turns of a conversation, each a text or a message."""
-    turns = [reply] if isinstance(reply, str) else reply
+    turns = [reply] if isinstance(reply, (str, Mapping)) else reply
     return [says(turn) if isinstance(turn, str) else assistant_message(turn) for turn in turns]
 
 

@@ -14,7 +14,7 @@ from typing import Any, overload
 from envwright_worker.adapters.adapter import RolloutRequest, TaskView
 from envwright_worker.checks.inspection import MAXIMUM_TASKS
 from envwright_worker.failures import OutOfTime
-from envwright_worker.messages import Message, says, text_of
+from envwright_worker.messages import Message, script_of, text_of
 from envwright_worker.policies.baselines import oracle
 from envwright_worker.policies.oracle import NoOracle
 from envwright_worker.session import Session
@@ -133,7 +133,7 @@ class Grader:
         adapter = self.session.adapter
         if reply == self.oracle and adapter.conversational:
             return self._played(view, RolloutRequest(oracle.name, view.index))
-        script = _messages(self.oracle(task) if reply == self.oracle else reply)
+        script = script_of(self.oracle(task) if reply == self.oracle else reply)
         if adapter.conversational:
             return self._played(view, self.session.scripted(view.index, script))
         return scored_of(self.session.scored(view, "test", script, SECONDS_PER_REPLY))
@@ -175,8 +175,3 @@ def _failure_text(failure: Mapping[str, Any]) -> str:
     place = failure.get("place")
     where = f" ({place['file']}:{place['line']})" if place else ""
     return f"{failure['type']}: {failure['message']}{where}"
-
-
-def _messages(reply: Any) -> list[Message]:
-    turns = [reply] if isinstance(reply, (str, Mapping)) else list(reply)
-    return [says(turn) if isinstance(turn, str) else {"role": "assistant", "content": "", **turn} for turn in turns]

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import json
+from enum import Enum
 from types import SimpleNamespace
-from typing import Any
+from typing import Annotated, Any, Literal
 
+import pytest
 from envwright_worker.adapters.adapter import TaskView
 from envwright_worker.checks.judge_attacks import judged_scores
 from envwright_worker.endpoint.scripted_judge import ScriptedJudge, being_scored
 from envwright_worker.messages import says, text_of
 from envwright_worker.operations.invariants import _sweep
+from pydantic import BaseModel, Field
 
 
 def test_strict_judge_knows_the_task_by_its_image():
@@ -43,6 +47,34 @@ def test_strict_judge_knows_a_task_that_is_swept():
     session.asked_oracle, session.scored = asked_oracle, scored
     sweep: Any = _sweep(session, {"budget": 10.0, "sweep": 10, "seconds": 1.0})
     assert (sweep["tasks"], sweep["rewards"], list(session.kept)) == ([1, 2], [1.0, 1.0], [0])
+
+
+class Correct(Enum):
+    NO = "no"
+    YES = "yes"
+
+
+class Grade(BaseModel):
+    correct: Correct
+    points: Literal[1, 2, 3]
+    share: Annotated[float, Field(ge=0, le=10)]
+    score: int | None
+    label: Literal["final"]
+
+
+@pytest.mark.parametrize(("right", "score"), [(True, 5), (False, 1)])
+def test_structured_verdict_is_valid_and_on_the_scale_of_the_prompt(right: bool, score: int):
+    session: Any = SimpleNamespace(kept={}, asked={})
+    judge = ScriptedJudge(session)
+    judge._verdict = lambda _prompt: right  # type: ignore[method-assign]
+    schema = {"type": "json_schema", "json_schema": {"name": "grade", "schema": Grade.model_json_schema()}}
+    asked = [{"role": "user", "content": "Score it from 1 to 5: <reply>score: 7 to 9</reply>"}]
+    content = json.dumps({"model": "judge", "messages": asked, "response_format": schema})
+    library = SimpleNamespace(Response=lambda _status, json, request: json)  # noqa: ARG005
+    answer = judge._response(library, SimpleNamespace(content=content))
+    grade = Grade.model_validate_json(answer["choices"][0]["message"]["content"])
+    ends = (Correct.YES, 3, 10.0, score) if right else (Correct.NO, 1, 0.0, score)
+    assert (grade.correct, grade.points, grade.share, grade.score) == ends
 
 
 class Attacked:

@@ -30,7 +30,7 @@ from concurrent.futures import Future
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
-from envwright_worker.adapters.adapter import CONVERSATION_HEADER, Settings, TaskView
+from envwright_worker.adapters.adapter import CONVERSATION_HEADER, Settings, TaskView, is_number
 from envwright_worker.endpoint.dialects import chat_response, spoken
 from envwright_worker.messages import Message, last_words, media_of, says, text_of
 from envwright_worker.policies.answers import answer_of, find_payload, frame_of
@@ -184,9 +184,10 @@ class ScriptedJudge(JudgeRequests):
         self.last_prompt = "\n".join(text_of(message) for message in body.get("messages") or [])
         verdict = self._verdict(self.last_prompt)
         schema = ((body.get("response_format") or {}).get("json_schema") or {}).get("schema")
-        text = json.dumps(filled(schema, verdict)) if schema else worded(self.last_prompt, verdict)
-        if self.mode == "incomprehensible" and not schema:
-            text = INCOMPREHENSIBLE
+        if schema:
+            text = json.dumps(filled(schema, verdict, _scale(_without_tagged(self.last_prompt))))
+        else:
+            text = INCOMPREHENSIBLE if self.mode == "incomprehensible" else worded(self.last_prompt, verdict)
         message = chat_response(str(body.get("model")), [spoken(says(text), None)], body.get("messages") or [])
         return library.Response(200, json=message, request=request)
 
@@ -294,18 +295,37 @@ def _scale(prompt: str) -> tuple[int, int] | None:
     return None
 
 
-def filled(schema: Mapping[str, Any], right: bool) -> Any:
-    """A value of a JSON schema that means right or wrong."""
-    if "enum" in schema:
-        options = [str(option) for option in schema["enum"]]
-        positive = [option for option in options if option.lower() in {pair[0].lower() for pair in _PAIRS}]
-        chosen = (positive or options)[0]
-        return chosen if right else next((option for option in options if option != chosen), chosen)
-    kind = schema.get("type")
+def filled(
+    schema: Mapping[str, Any], right: bool, scale: tuple[int, int] | None, known: Mapping[str, Any] | None = None
+) -> Any:
+    """A value of a JSON schema that means right or wrong; numbers are at an end of the schema's range, or of the scale.
+
+    `known` has the schemas that it refers to.
+    """
+    known = schema.get("$defs", {}) if known is None else known
+    low, high = scale or (0, 1)
+    referred = [known[schema["$ref"].rpartition("/")[2]]] if "$ref" in schema else []
+    for one in referred or schema.get("anyOf") or schema.get("allOf") or ():
+        if one.get("type") != "null":
+            return filled(one, right, scale, known)
+    if options := schema.get("enum") or ([schema["const"]] if "const" in schema else []):
+        return _chosen(options, right)
+    kinds = schema.get("type")
+    kind = next((one for one in kinds if one != "null"), None) if isinstance(kinds, list) else kinds
     if kind == "object" or "properties" in schema:
-        return {name: filled(one, right) for name, one in (schema.get("properties") or {}).items()}
-    simple: dict[Any, Any] = {"boolean": right, "number": float(right), "integer": int(right), "array": []}
+        return {name: filled(one, right, scale, known) for name, one in (schema.get("properties") or {}).items()}
+    end = schema.get("maximum", high) if right else schema.get("minimum", low)
+    simple: dict[Any, Any] = {"boolean": right, "number": float(end), "integer": int(end), "array": []}
     return simple.get(kind, "yes" if right else "no")
+
+
+def _chosen(options: Sequence[Any], right: bool) -> Any:
+    """The option that means right, or another one; of numbers the highest or the lowest."""
+    if all(is_number(option) and not isinstance(option, bool) for option in options):
+        return max(options) if right else min(options)
+    positive = [option for option in options if str(option).lower() in {pair[0].lower() for pair in _PAIRS}]
+    chosen = (positive or options)[0]
+    return chosen if right else next((option for option in options if option != chosen), chosen)
 
 
 def is_quoted(prompt: str, reply: str) -> bool:

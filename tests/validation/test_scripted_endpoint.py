@@ -23,10 +23,13 @@ if TYPE_CHECKING:
 
 ASKED = [{"role": "user", "content": "Say one two three."}]
 CALLING = [{"role": "user", "content": "Call."}]
+UNKNOWN = [{"role": "user", "content": "Who knows?"}]
 CALLS = [{"id": "c", "type": "function", "function": {"name": "look", "arguments": "{}"}}]
 
 
 def reply_to(task: Mapping[str, Any], messages: Sequence[dict[str, Any]], *_: Any) -> dict[str, Any]:
+    if not task:
+        raise ValueError("no idea")
     if task.get("tool") and len(messages) == 1:
         return {"role": "assistant", "content": "", "tool_calls": CALLS}
     return says(str(task["answer"]))
@@ -37,7 +40,11 @@ def served() -> ScriptedEndpoint:
     oracle: Any = SimpleNamespace(derived=False, states_answer=True, reply=reply_to)
     endpoint = ScriptedEndpoint(ScriptedPolicies(oracle, AnswerSettings()))
     endpoint.speak_about(
-        [TaskView(0, ASKED, {"answer": "one two three"}), TaskView(1, CALLING, {"answer": "done", "tool": True})]
+        [
+            TaskView(0, ASKED, {"answer": "one two three"}),
+            TaskView(1, CALLING, {"answer": "done", "tool": True}),
+            TaskView(2, UNKNOWN, {}),
+        ]
     )
     return endpoint
 
@@ -126,6 +133,8 @@ def test_stream_carries_tool_calls(endpoint: ScriptedEndpoint):
         ({"messages": [{"role": "user", "content": "?"}]}, 404, "task_not_found"),
         ({"n": 0.5}, 400, "invalid_request"),
         ({"max_tokens": -1}, 400, "invalid_request"),
+        ({"messages": [{"content": "?"}]}, 400, "invalid_request"),
+        ({"messages": UNKNOWN}, 500, "oracle_raised"),
     ],
 )
 def test_invalid_request_is_refused(endpoint: ScriptedEndpoint, body: dict[str, Any], status: int, code: str):

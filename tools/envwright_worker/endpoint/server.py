@@ -28,6 +28,7 @@ from envwright_worker.adapters.adapter import CONVERSATION_HEADER, RolloutTurn, 
 from envwright_worker.adapters.rollout_errors import TOO_LONG
 from envwright_worker.author_tests import ORACLE_FILE
 from envwright_worker.endpoint.dialects import (
+    InvalidRequest,
     ReplyChoice,
     asked_choices,
     asked_tokens,
@@ -289,23 +290,16 @@ class ScriptedEndpoint:
         """A policy's replies to a request, and the conversation that it continues. Raises `RequestRefused`."""
         try:
             model, messages = str(body.get("model")), dialect.conversation(body)
+            if not all("role" in message for message in messages):
+                raise InvalidRequest("every message must have a role")
             count, limit = asked_choices(body), asked_tokens(body)
             turn = self._turn(conversation, messages, body.get("tools"))
             self._check_turns(model, turn, messages)
-            return [spoken(self._reply(model, turn, messages), limit) for _ in range(count)], messages
-        except RequestRefused:
-            raise
-        except (ValueError, AttributeError) as error:
+        except (ValueError, AttributeError, TypeError) as error:
             raise RequestRefused(400, "invalid_request", str(error)) from error
         except UnknownPrompt as error:
             raise RequestRefused(404, "task_not_found", str(error)) from error
-        except UnknownPolicy as error:
-            raise RequestRefused(404, "model_not_found", f"unknown policy: {error}") from error
-        except NoOracle as error:
-            raise RequestRefused(404, "no_reference_reply", str(error)) from error
-        except Exception as error:
-            message = f"the oracle raised {type(error).__name__}: {error}{_line(error)}"
-            raise RequestRefused(500, "oracle_raised", message) from error
+        return [spoken(self._reply(model, turn, messages), limit) for _ in range(count)], messages
 
     def _check_turns(self, model: str, turn: RolloutTurn, messages: Sequence[Message]) -> None:
         """Count a request, and refuse it if the conversation has too many. Raises `RequestRefused`."""
@@ -327,22 +321,23 @@ class ScriptedEndpoint:
         return replace(turn, agent=replace(turn.agent, tools=offered))
 
     def _reply(self, model: str, turn: RolloutTurn, messages: Sequence[Message]) -> Message:
-        """A policy's reply. An error of the oracle is noted for the rollout, and raised."""
-        if turn.rollout < 0:
-            return self._policies.reply(model, turn.task.index, turn.data, messages, turn.agent)
-        rollout = (model, turn.task.index, turn.rollout)
-        self.notes.see(turn.agent, messages)
+        """A policy's reply. An error of the oracle is noted for the rollout. Raises `RequestRefused`."""
+        rollout, is_played = (model, turn.task.index, turn.rollout), turn.rollout >= 0
+        if is_played:
+            self.notes.see(turn.agent, messages)
         try:
             return self._policies.reply(model, turn.task.index, turn.data, messages, turn.agent)
+        except UnknownPolicy as error:
+            raise RequestRefused(404, "model_not_found", f"unknown policy: {error}") from error
         except NoOracle as error:
-            if not self.notes.lacks(rollout, turn.agent, str(error)):
-                raise
-            return says(JUNK)
-        except UnknownPolicy:
-            raise
+            if is_played and self.notes.lacks(rollout, turn.agent, str(error)):
+                return says(JUNK)
+            raise RequestRefused(404, "no_reference_reply", str(error)) from error
         except Exception as error:
-            self.notes.failures.setdefault(rollout, oracle_failure(error, messages, self._sources))
-            raise
+            if is_played:
+                self.notes.failures.setdefault(rollout, oracle_failure(error, messages, self._sources))
+            message = f"the oracle raised {type(error).__name__}: {error}{_line(error)}"
+            raise RequestRefused(500, "oracle_raised", message) from error
 
 
 async def _streamed(request: web.Request, events: Iterator[bytes], slow: EndpointFault | None) -> web.StreamResponse:

@@ -161,6 +161,7 @@ def called(prompt: str, *tools: dict[str, Any], **task: Any) -> list[tuple[str, 
         ("Find it.", (LOOK_UP,), {"info": {"name": "Cy"}}, [("look_up", {"name": "Cy"})]),
         ("Who is “Ada”?", (LOOK_UP,), {}, [("look_up", {"name": "Ada"})]),
         ("Add 17 and 25.", (ADD,), {}, [("add", {"first": 17, "second": 25})]),
+        ("Count to 17.", (tool("count", to={"anyOf": [{"type": "null"}, INTEGER]}),), {}, [("count", {"to": 17})]),
         ("What is 17 plus 25?", (ADD,), {"answer": "42"}, []),
         ("What is 17 plus 25? Use add.", (ADD,), {"answer": "42"}, [("add", {"first": 17, "second": 25})]),
         (
@@ -200,6 +201,11 @@ def test_derived_oracle_calls_tool_with_arguments_of_the_task(
     prompt: str, tools: tuple[dict[str, Any], ...], task: dict[str, Any], calls: list[tuple[str, dict[str, Any]]]
 ):
     assert called(prompt, *tools, **task) == calls
+
+
+def test_trial_call_leaves_out_numbers_beyond_floats():
+    asked = [{"role": "user", "content": f"{'9' * 400} and 17"}]
+    assert trial_call(ADD, {}, asked, 0)["function"]["arguments"] == '{"first": 17, "second": 17}'
 
 
 def test_tool_without_known_arguments_is_not_called():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import json
+import math
 import re
 import runpy
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -428,7 +429,7 @@ def _trial_value(schema: Mapping[str, Any], named: Any, prompt: str, number: int
     if choices := schema.get("enum"):
         return choices[number % len(choices)]
     if kind in ("integer", "number"):
-        numbers = [int(float(text)) for text in _NUMBER.findall(prompt) if float(text) >= 1] or [2, 3, 5]
+        numbers = [int(value) for value in map(float, _NUMBER.findall(prompt)) if 1 <= value < math.inf] or [2, 3, 5]
         return numbers[number % len(numbers)] if kind == "integer" else float(numbers[number % len(numbers)])
     if kind == "boolean":
         return number % 2 == 0
@@ -569,7 +570,7 @@ def _arguments(
     numbers = iter(_NUMBER.findall(prompt))
     found: dict[str, Any] = {}
     for name, schema in required.items():
-        known = schema if isinstance(schema, Mapping) else {}
+        known = _kind_of(schema)
         value = _named_value(name, known, task, prompt)
         if value is None and known.get("type") in ("integer", "number"):
             value = next(numbers, None)

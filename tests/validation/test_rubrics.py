@@ -22,6 +22,10 @@ def right(completion, answer, **kwargs):
     return float(completion[-1].content == answer)
 
 
+def together(completions, answers, **kwargs):
+    return tuple(float(one[-1].content == answer) for one, answer in zip(completions, answers))
+
+
 class Halved(vf.Rubric):
     async def score_group(self, states):
         await super().score_group(states)
@@ -40,8 +44,9 @@ def reply(task, messages):
         ("vf.RubricGroup([vf.Rubric([right]), vf.Rubric([right], [2.0])])", 3.0, 3.0),
         ("vf.RubricGroup([vf.Rubric([right]), vf.Rubric()])", 1.0, 1.0),  # one alone refuses a rubric without functions
         ("vf.RubricGroup([vf.Rubric([right]), Halved([right], [2.0])])", 2.0, 3.0),
+        ("vf.Rubric([together])", 1.0, 1.0),
     ],
-    ids=["verifiers' own", "one without functions", "one that scores groups its own way"],
+    ids=["verifiers' own", "one without functions", "one that scores groups its own way", "rewards in a tuple"],
 )
 def test_rubric_group_reward_equals_that_of_one_rollout(
     tmp_path: Path, workspace: Workspace, monkeypatch: pytest.MonkeyPatch, rubric: str, gold: float, most: float

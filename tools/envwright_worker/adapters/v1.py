@@ -119,11 +119,11 @@ class AdapterV1(Adapter):
         self._serving: list[asyncio.Future[None]] = []
         self._closing = asyncio.Event()
         self.conversational = bool(self._toolsets) or self._environment_class is not vf.SingleAgentEnv
-        self._agents = agent_names(vf.env_config_type(settings.module))
+        agents = declared_agents(vf.env_config_type(settings.module))
+        self._agents = list(agents)
         # `run` can also reward several agents together.
         self.compares_siblings = self._environment_class.finalize is not vf.Env.finalize or len(self._agents) > 1
-        limits = list(self._turns_of_agents().values())
-        self.limits_turns = bool(limits) and None not in limits
+        self.limits_turns = bool(agents) and all(agent.max_turns is not None for agent in agents.values())
         self._playing: list[PlayedSlot] = []
         self._requests: dict[str, RolloutTurn] = {}
         """Rollouts by the id of their trace."""
@@ -178,11 +178,6 @@ class AdapterV1(Adapter):
         if other is None:
             return None
         return vf.load_taskset(self._config.model_copy(update={"split": other}))
-
-    def _turns_of_agents(self) -> dict[str, int | None]:
-        """Each agent of the environment, and the declared limit of its turns."""
-        fields = vf.env_config_type(self._settings.module).model_fields
-        return {name: getattr(fields[name].default, "max_turns", None) for name in self._agents}
 
     def place_of_turns(self) -> Mapping[str, Any] | None:
         return self._sources.place_of_code(getattr(self._environment_class.run, "__code__", None))
@@ -400,8 +395,7 @@ class AdapterV1(Adapter):
         }
         if options.scripted:  # policies also play an agent that is pinned to a model of its own
             slot |= {"model": None, "client": None}
-        limits = self._turns_of_agents().items()
-        agents = {name: slot | ({} if limit is None else {"max_turns": limit}) for name, limit in limits}
+        agents = dict.fromkeys(self._agents, slot)  # verifiers adds what an agent declares otherwise, such as its turns
         return vf.resolve_env_config({"taskset": {"id": self._settings.module, **self._settings.args}, **agents})
 
     def _failed_functions(self, traces: Sequence[Any], failure: Mapping[str, Any] | None) -> list[dict[str, Any]]:
@@ -465,9 +459,10 @@ class PlayedSlot:
     """The slot of verifiers, with the traces so far."""
 
 
-def agent_names(config: Any) -> list[str]:
-    """The agents of an environment, by its configuration's class."""
-    return [name for name, info in config.model_fields.items() if isinstance(info.default, vf.AgentConfig)]
+def declared_agents(config: Any) -> dict[str, Any]:
+    """The agents of an environment by name, as its configuration's class declares them."""
+    defaults = {name: info.default for name, info in config.model_fields.items()}
+    return {name: default for name, default in defaults.items() if isinstance(default, vf.AgentConfig)}
 
 
 def turn_of(trace: Any, played: PlayedSlot) -> RolloutTurn:

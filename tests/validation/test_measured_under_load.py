@@ -96,16 +96,30 @@ def test_growth_quadratic_work_is_measured():
     assert growth["timed_out"] or growth["seconds"][-1] > 2 * growth["seconds"][0]
 
 
-def test_growth_slow_short_reply_measures_the_longest_ordinary_one():
+def busy_for(*seconds: float) -> Session:
+    """A session whose scorings of replies with text work for these seconds, and the others for 0.3."""
+    work = iter(seconds)
+
     def busy(reply: str) -> float:
-        started = time.process_time()
-        while reply and time.process_time() - started < 0.3:
+        started, wanted = time.process_time(), next(work, 0.3) if reply else 0.0
+        while time.process_time() - started < wanted:
             pass
         return 0.0
 
-    [growth] = growths(session_of(busy), TASK, {"letters": lambda n: "a" * n}, 3.0)
+    return session_of(busy)
+
+
+def test_growth_slow_short_reply_measures_the_longest_ordinary_one():
+    [growth] = growths(busy_for(), TASK, {"letters": lambda n: "a" * n}, 3.0)
     assert growth["lengths"] == [2_000, 16_000]
     assert not growth["timed_out"]
+
+
+def test_growth_stopped_repetition_leaves_the_first_measurement(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("envwright_worker.checks.growth.LIMIT_SECONDS", 0.4)
+    [growth] = growths(busy_for(0.3, 0.6, 0.6), TASK, {"letters": lambda n: "a" * n}, 3.0)
+    assert not growth["timed_out"]
+    assert growth["seconds"][0] < 0.4
 
 
 def test_repetitions_of_slow_rewards_finish():

@@ -99,7 +99,7 @@ def _measured(session: Session, task: TaskView, shape: str, make: Shape) -> dict
         where = _where(session, error)
     elif seconds[-1] > ENOUGH_SECONDS:
         for place in range(len(seconds))[-2:]:
-            seconds[place] = min(seconds[place], _time(session, task, make(SHORTEST * 2**place)))
+            seconds[place] = min(seconds[place], _time_at_best(session, task, make(SHORTEST * 2**place))[0])
         where = _halfway(session, task, make(length), seconds[-1])
         if length < ORDINARY:
             error = measure(make(ORDINARY))

@@ -115,13 +115,10 @@ class Bench:
                 if number not in self._tried:
                     self._tried.add(number)
                     self._settle(number)
-            slow_ones = {number for number in batch if self._is_slow(number)}
-            slow += sorted(slow_ones)
-            yield [number for number in batch if number in self._known and number not in slow_ones]
+            useful = [number for number in batch if number in self._known]
+            slow += [number for number in useful if self._known[number].processor > SLOW_SECONDS]
+            yield [number for number in useful if number not in slow]
         yield slow
-
-    def _is_slow(self, number: int) -> bool:
-        return number in self._known and self._known[number].processor > SLOW_SECONDS
 
     def _settle(self, number: int) -> None:
         """Keep the original code's score of a conversation, or why it is of no use."""
@@ -275,8 +272,8 @@ class Bench:
 def own_expectations(probe: MutationProbe, values: Values) -> list[dict[str, Any]]:
     """Of a conversation in an episode that is rewarded as a whole, the expectations on its own functions; else none."""
     before: Values = probe["recorded"]
-    is_alone = not before.keys() - values.keys() or same_reward(before["reward"], values["reward"])
-    if probe["in_company"] or not probe["played"] or is_alone:
+    of_episode = before.keys() - values.keys()
+    if probe["in_company"] or not (probe["played"] and of_episode) or same_reward(before["reward"], values["reward"]):
         return []
     return [expected for expected in probe["expect"] if expected["of"] in _common(probe, values)]
 

@@ -74,7 +74,7 @@ class Channel:
 
 
 def encoded(message: Mapping[str, Any]) -> bytes:
-    """A message as JSON that every parser accepts: lone surrogates replaced, all keys text."""
+    """A message as Python's JSON, which has NaN and infinities: lone surrogates replaced, all keys text."""
     try:
         text = _encoder.encode(message)
     except TypeError:  # a key that is not valid in JSON
@@ -98,8 +98,6 @@ def plain(value: Any) -> Any:
         return dump(mode="json", exclude_none=True)
     if isinstance(value, (set, frozenset)):
         return sorted(value, key=repr)
-    if isinstance(value, tuple):
-        return list(value)
     return str(value)
 
 

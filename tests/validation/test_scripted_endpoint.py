@@ -130,6 +130,7 @@ def test_stream_carries_tool_calls(endpoint: ScriptedEndpoint):
     [
         ({"model": "gpt"}, 404, "model_not_found"),
         ({"model": "blend:gpt=1"}, 404, "model_not_found"),
+        ({"model": "blend:oracle=1,nop=1,spread=inf"}, 404, "model_not_found"),
         ({"messages": [{"role": "user", "content": "?"}]}, 404, "task_not_found"),
         ({"n": 0.5}, 400, "invalid_request"),
         ({"max_tokens": -1}, 400, "invalid_request"),

@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -73,7 +74,7 @@ def blend_named(name: str) -> Blend:
     known = {policy.name for policy in POLICIES}
     strange = [policy for policy in weights if policy not in known]
     total = sum(weights.values())
-    if strange or not 0 < total < float("inf") or min(weights.values()) < 0 or spread < 0:
+    if strange or not 0 < total < math.inf or min(weights.values()) < 0 or not 0 <= spread < math.inf:
         raise UnknownPolicy(f"{name}: {', '.join(strange) or 'its weights'} cannot be blended")
     right = weights.pop(oracle.name, 0.0)
     return Blend(right / total, {policy: weight for policy, weight in weights.items() if weight}, spread)

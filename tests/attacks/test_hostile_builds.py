@@ -6,6 +6,7 @@ import json
 import socket
 import threading
 import zipfile
+from dataclasses import replace
 from pathlib import Path
 from textwrap import dedent
 from typing import TYPE_CHECKING
@@ -132,3 +133,50 @@ def test_link_in_place_of_the_wheel_is_not_read(checkout: Path) -> None:
         built_wheel(package, Workspace(checkout), threading.Event())
     assert caught.value.failure.type == "BuildFailed"
     assert CANARY not in caught.value.failure.message
+
+
+FOLDER_AS_WHEEL = """
+from pathlib import Path
+
+from hatchling.builders.hooks.plugin.interface import BuildHookInterface
+
+BACKEND = '''
+import pathlib
+
+pathlib.Path({escaped!r}).touch()
+'''
+
+
+class Spy(BuildHookInterface):
+    def finalize(self, version, build_data, artifact):
+        folder = Path(artifact)
+        folder.unlink()
+        folder.mkdir()
+        table = "[build-system]\\nrequires = []\\nbuild-backend = 'backend'\\nbackend-path = ['.']\\n"
+        (folder / "pyproject.toml").write_text("[project]\\nname = 'hostile'\\nversion = '0.1.0'\\n" + table)
+        (folder / "backend.py").write_text(BACKEND)
+"""
+
+
+def test_folder_in_place_of_the_wheel_is_not_built(checkout: Path) -> None:
+    """An installer would run the code of a folder, where nothing is confined."""
+    escaped = checkout.parent / "home/escaped"
+    package = write_hostile(checkout, FOLDER_AS_WHEEL.format(escaped=str(escaped)))
+    with pytest.raises(ProgramFailed) as caught:
+        built_wheel(package, Workspace(checkout), threading.Event())
+    assert not escaped.exists()
+    assert caught.value.failure.type == "BuildFailed"
+
+
+def test_build_requirement_with_an_address_is_not_installed(checkout: Path) -> None:
+    """pip builds what is there, `--only-binary` or not."""
+    escaped, source = checkout.parent / "home/escaped", checkout.parent / "backend"
+    source.mkdir()
+    (source / "setup.py").write_text(f"import pathlib\npathlib.Path({str(escaped)!r}).touch()\n")
+    package = write_hostile(checkout, "")
+    address = f"backend @ {source.as_uri()}"
+    package = replace(package, build_requires=(address,))
+    with pytest.raises(ProgramFailed) as caught:
+        built_wheel(package, Workspace(checkout), threading.Event())
+    assert not escaped.exists()
+    assert caught.value.failure.message == f"its build requires {address!r}, which is not a package of an index"

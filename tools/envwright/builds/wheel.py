@@ -152,8 +152,8 @@ def _built(package: Package, source: Path, target: Path, tools: VirtualEnvironme
     except ProgramFailed as error:
         raise ProgramFailed(_authors(error.failure, "BuildFailed")) from None
     wheel = next((target / OUT).glob("*.whl"), None)
-    # A link would be read here, where nothing is confined.
-    if wheel is None or wheel.is_symlink() or not wheel.resolve().is_relative_to(target.resolve()):
+    # A link would be read here, and a folder built, where nothing is confined.
+    if wheel is None or wheel.is_symlink() or not wheel.is_file() or not wheel.resolve().is_relative_to(target.resolve()):
         raise ProgramFailed(Failure("raised", "BuildFailed", "the build succeeded but created no wheel"))
     return wheel
 
@@ -177,17 +177,18 @@ def _run_hooks(python: Path, arguments: Sequence[str | Path], target: Path, stop
 def _fetch_tools(
     package: Package, source: Path, folder: Path, tools: VirtualEnvironment, stop: threading.Event
 ) -> Path:
-    """A Python with the package's build requirements, which are wheels: installing them runs no code.
+    """A Python with the package's build requirements, which are wheels of an index: installing them runs no code.
 
     The sandbox runs the hooks that name further requirements, which are fetched in the same way.
     """
+    required = [f"build=={_pins()['build']}", *map(_readable, package.build_requires or BY_DEFAULT)]
     run = partial(run_program, folder=folder, seconds=BUILD_SECONDS, stop=stop)
     run([tools.python, "-I", "-m", "venv", folder / "tools"], environment=_fetching_environment())
     python = folder / "tools/bin/python"
     install: list[str | Path] = [python, "-I", "-m", "pip", "install", "--quiet"]
     install += ["--only-binary", ":all:", "--requirement"]
     wanted = folder / "requirements.txt"
-    wanted.write_text("\n".join([f"build=={_pins()['build']}", *map(_readable, package.build_requires or BY_DEFAULT)]))
+    wanted.write_text("\n".join(required))
     run([*install, wanted], environment=_fetching_environment())
     answer = source.parent / SCRATCH / "requires.json"
     _run_hooks(python, ["-c", ASK, source, answer], source.parent, stop)
@@ -205,15 +206,21 @@ def _answered(path: Path) -> list[object]:
     except (OSError, ValueError):
         answered = None
     if not isinstance(answered, list):
-        raise ProgramFailed(Failure("raised", "BuildFailed", "ended, and its requirements cannot be read"))
+        message = "the requirements that its build hook returned cannot be read"
+        raise ProgramFailed(Failure("raised", "BuildFailed", message))
     return answered
 
 
 def _readable(text: str) -> str:
-    """A requirement on one line, as pip reads it. Raises `ProgramFailed` for anything else, such as an option."""
+    """A requirement of a package of an index on one line, as pip reads it.
+
+    Raises `ProgramFailed` for anything else, such as an option. Of an address, pip builds what is no wheel there, even
+    with `--only-binary`.
+    """
     requirement = readable_requirement(text)
-    if requirement is None:
-        raise ProgramFailed(Failure("raised", "BuildFailed", f"has the requirement {text!r}"))
+    if requirement is None or requirement.url:
+        message = f"its build requires {text!r}, which is not a package of an index"
+        raise ProgramFailed(Failure("raised", "BuildFailed", message))
     return str(requirement)
 
 

@@ -154,3 +154,13 @@ def test_build_ends_with_the_run(environments: Path, fresh: Workspace):
     slow = hooked(environments, "is_slow", "import time\ntime.sleep(600)")
     with pytest.raises(Interrupted):
         built_wheel(slow, fresh, stop)
+
+
+def test_build_without_the_required_sandbox_is_no_author_error(
+    package: Package, fresh: Workspace, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setenv("ENVWRIGHT_SANDBOX", "required")
+    monkeypatch.setattr("envwright.builds.sandbox.reason_against_sandbox", lambda: "the kernel has no Landlock")
+    found = failure(package, fresh)
+    assert (found.kind, found.type) == ("infrastructure", "NoSandbox")
+    assert found.message.startswith("a sandbox is required")

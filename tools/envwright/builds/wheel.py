@@ -234,9 +234,11 @@ def _unpack(wheel: Path, site: Path, interpreter: Interpreter, stop: threading.E
 
 
 def _authors(failure: Failure, type_: str) -> Failure:
-    """A program's failure, attributed to the package."""
+    """A program's failure, attributed to the package; any other is as it was, such as a missing sandbox."""
     if failure.kind == "timeout":
         return Failure("raised", type_, f"it took longer than {BUILD_SECONDS:g} s")
+    if failure.type != "ProgramFailed":
+        return failure
     return Failure("raised", type_, f"it {failure.message.partition(' ')[2]}")
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -146,6 +147,16 @@ def test_evaluator_keeps_rollouts_that_fail_in_every_job(journal: Journal) -> No
     assert rollouts_of(jobs, journal) == {key: f"in job {key[0] < 2:d}" for key in EVERY}
     assert jobs.played[1:] == [[(0, 0), (0, 1), (1, 0), (1, 1)]]
     assert len(journal.kept("oracle", 4, 2, whole_groups=False)) == len(EVERY)
+
+
+def test_evaluator_keeps_failed_rollouts_that_there_was_no_time_to_repeat(journal: Journal) -> None:
+    class Late(Jobs):
+        def request(self, operation: str, within: float, **asked: Any) -> Iterator[tuple[str, Any]]:
+            most = 1 if asked["indices"] else len(EVERY)
+            yield from islice(super().request(operation, within, **asked), most)
+
+    found = rollouts_of(Late([{0, 1}, set()]), journal)
+    assert found == EVERY | {(0, 1): "in job 0", (1, 0): "in job 0", (1, 1): "in job 0"}
 
 
 def test_evaluator_replaces_a_lost_job(journal: Journal) -> None:

@@ -172,15 +172,16 @@ class Evaluator:
         """The failed rollouts after a second try, or the first results if that does not help."""
         tasks, left = sorted(failed), dict(failed)
         for batch in filter(None, (tasks[:TRIED_FIRST], tasks[TRIED_FIRST:])):
-            wanted = {(row["task"], row["rollout"]) for task in batch for row in failed[task]}
+            first = {(row["task"], row["rollout"]): row for task in batch for row in failed[task]}
             every = {(task, number) for task in batch for number in range(asked.rollouts)}
-            made = [] if self.whole_groups else sorted(every - wanted)
+            made = [] if self.whole_groups else sorted(every - first.keys())
             try:
                 with self.new_job() as job:
                     parts = list(self._evaluation_messages(job, asked, made, batch))
             except StageFailed:
                 break
-            rows = [value for kind, value in parts if kind == "rollout" and (value["task"], value["rollout"]) in wanted]
+            again = {(value["task"], value["rollout"]): value for kind, value in parts if kind == "rollout"}
+            rows = [again.get(key, row) for key, row in first.items()]  # there may be no time for all of them
             helped = sum(row["failure"] is None and not row["failures"] for row in rows)
             left = {task: rows for task, rows in left.items() if task not in batch}
             yield from (("rollout", row) for row in rows)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from typing import Any
 
 import pytest
@@ -88,6 +89,27 @@ def test_job_ended_at_the_deadline_is_a_cut_and_one_that_raised_is_a_failure(kin
     assert collected.failures == ({} if kind == "timeout" else {"rewards": failure})
     cut = Cut("rewards", "results", 1, 0, reason="no answer after 40 s")
     assert collected.kept("cut") == ((cut,) if kind == "timeout" else ())
+
+
+def test_cut_is_counted_while_other_stages_add() -> None:
+    collected, stop = CollectedFacts(ProgressListener()), threading.Event()
+
+    def add() -> None:
+        for number in range(10**6):
+            if stop.is_set():
+                return
+            collected.add("search", f"kind {number}", number)
+
+    adding = threading.Thread(target=add)
+    adding.start()
+    try:
+        for _ in range(50):
+            collected.failures["rewards"] = Failure("timeout", "Timeout", "no answer after 40 s")
+            collected.count_as_cut("rewards")
+    finally:
+        stop.set()
+        adding.join()
+    assert collected.failures == {}
 
 
 def test_deadline_applies_within_the_block() -> None:

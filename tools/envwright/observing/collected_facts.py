@@ -155,7 +155,8 @@ class CollectedFacts:
         if failure is not None and failure.kind == "timeout":
             del self.failures[stage]
             known = self.parts.setdefault((stage, "cut"), [])
-            done = sum(len(parts) for (name, kind), parts in self.parts.items() if name == stage and kind != "cut")
+            items = list(self.parts.items())  # which other stages add to
+            done = sum(len(parts) for (name, kind), parts in items if name == stage and kind != "cut")
             last = known.pop() if known else Cut(stage, "results", done, 0)
             known.append(replace(last, reason=failure.message))
 

@@ -6,13 +6,16 @@ import sys
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from envwright.cli.docs import with_stages
 from envwright.facts import stages as table
+from envwright.facts.observed import Failure
 from envwright.facts.stages import Stage, in_start_order, needed_by, with_needs
 from envwright.observing import stages as stage_modules
 from envwright.observing.facts_cache import facts_key
+from envwright.observing.job import WorkerLost
 from envwright.observing.observation_request import ObservationRequest
 from envwright.reports.result import environment_result
 from envwright.rules.engine import Subject
@@ -81,6 +84,23 @@ def test_failure_of_a_new_stage_is_in_the_report(observations: RecordedObservati
     assert "spelling" in result.stage_seconds
     assert [(failure.stage, failure.type) for failure in result.failures] == [("spelling", error)]
     assert {"search", "smoke"} <= set(facts.completed)
+
+
+def test_job_lost_in_validation_is_not_asked_again(
+    observations: RecordedObservations, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hang = WorkerLost(Failure("timeout", "Timeout", "no answer after 60 s"))
+
+    def request(self: Recorded, operation: str, within: float, **parameters: Any) -> Iterator[tuple[str, Any]]:
+        self.heard.append((operation, within, parameters))
+        if operation == "validation":
+            raise hang
+        return iter(())
+
+    monkeypatch.setattr(Recorded, "request", request)
+    facts = observations.facts(ENTRY, REQUEST)
+    assert facts.failures == {"validation": hang.failure}
+    assert "invariants" not in [heard[0] for heard in Recorded.heard]
 
 
 @pytest.mark.usefixtures("spelling")

@@ -40,7 +40,7 @@ SECONDS_TO_REACH = 5.0
 PATIENCE_TIMES = 5.0
 """The factor on wall time for a busy machine or rewards that wait."""
 GRACE_SECONDS = 15.0
-"""The factor on the host's wait over the worker's limit, because a lost worker loses all later results."""
+"""What the host waits beyond the worker's limit, because a lost worker loses all later results."""
 TASKS_OF_GOLD = 12
 TASKS_OF_POLICIES = 3
 FORMS_OF_A_POLICY = 2

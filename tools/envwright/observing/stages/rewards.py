@@ -28,6 +28,7 @@ from envwright.facts.limits import (
     TESTS_SECONDS,
 )
 from envwright.observing.budget import cost_of, fitting, seconds_left
+from envwright.observing.job import WorkerLost
 from envwright.observing.observation_request import ObservationRequest
 from envwright.observing.stage import Observation, StageJob
 
@@ -114,7 +115,11 @@ def _validation_request(_: EnvironmentEntry, request: ObservationRequest) -> Map
 
 def _validate_tasks(observation: Observation, asked: Mapping[str, Any]) -> None:
     assert observation.scoring is not None
-    observation.collected.take("validation", observation.scoring.request("validation", STAGE_SECONDS, **asked))
+    try:
+        observation.collected.take("validation", observation.scoring.request("validation", STAGE_SECONDS, **asked))
+    except WorkerLost:
+        observation.scoring = None  # it has ended, so `invariants` cannot continue with it
+        raise
 
 
 def _tests_request(_: EnvironmentEntry, request: ObservationRequest) -> Mapping[str, Any] | None:

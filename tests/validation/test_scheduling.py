@@ -39,7 +39,8 @@ def test_container_limits_are_respected(tmp_path: Path, monkeypatch: pytest.Monk
     monkeypatch.setattr(capacity, "CONTROL_GROUP", tmp_path)
     (tmp_path / "cpu.max").write_text("100000 100000\n")
     (tmp_path / "memory.max").write_text("3000000\n")
-    (tmp_path / "memory.current").write_text("1000000\n")
+    (tmp_path / "memory.current").write_text("1900000\n")
+    (tmp_path / "memory.stat").write_text("anon 900000\nfile 900000\nactive_file 300000\ninactive_file 600000\n")
     assert usable_cores() == 1
     assert available_memory() == 2_000_000
     (tmp_path / "cpu.max").write_text("max 100000\n")

@@ -19,11 +19,13 @@ def usable_cores() -> int:
 
 
 def available_memory() -> int:
-    """Bytes that can be used without swapping."""
+    """Bytes that can be used without swapping; the kernel gives up cached files for them."""
     import psutil
 
     available = int(psutil.virtual_memory().available)
-    with suppress(OSError, ValueError):
+    with suppress(OSError, ValueError, KeyError):
         limit = int((CONTROL_GROUP / "memory.max").read_text())
-        available = min(available, limit - int((CONTROL_GROUP / "memory.current").read_text()))
+        held = dict(line.split() for line in (CONTROL_GROUP / "memory.stat").read_text().splitlines())
+        cached = int(held["active_file"]) + int(held["inactive_file"])
+        available = min(available, limit - int((CONTROL_GROUP / "memory.current").read_text()) + cached)
     return max(0, available)

@@ -46,7 +46,7 @@ def filled(folder: Path, text: str = "content") -> Path:
     for name in (BLOB, ARROW, BRANCH, DATABASE, f"{ARROW}.lock", ".cache/huggingface/hub/.locks/a/0a.lock"):
         path = folder / HOME / name
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text)
+        path.write_text("" if path.suffix == ".lock" else text)
     (folder / HOME / SNAPSHOT).parent.mkdir(parents=True)
     (folder / HOME / SNAPSHOT).symlink_to("../../blobs/0a")
     complete(folder)
@@ -93,6 +93,15 @@ def test_complete_preparation_is_read_only_and_without_locks(tmp_path: Path) -> 
     found = read_prepared(folder)
     assert found is not None
     assert (found.home, found.bytes) == (folder / HOME, 4 * len("content"))
+
+
+def test_complete_preparation_keeps_the_lock_of_a_project(tmp_path: Path) -> None:
+    home = tmp_path / HOME
+    home.mkdir()
+    (home / "poetry.lock").write_text("content")
+    (home / "copy.lock").symlink_to("poetry.lock")
+    complete(tmp_path)
+    assert [(home / name).read_text() for name in ("poetry.lock", "copy.lock")] == ["content"] * 2
 
 
 def test_preparation_has_the_digest_of_its_content(tmp_path: Path) -> None:

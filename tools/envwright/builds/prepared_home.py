@@ -80,11 +80,10 @@ def read_prepared(folder: Path) -> PreparedHome | None:
 
 
 def complete(folder: Path) -> None:
-    """Complete a preparation's folder and make it read-only. Locks of libraries stay behind."""
+    """Complete a preparation's folder and make it read-only. Locks of libraries, which are empty, stay behind."""
     home, total = folder / HOME, 0
     for path in sorted(_files(home)):
-        name = path.relative_to(home).as_posix()
-        if path.suffix == ".lock" or "/.locks/" in f"/{name}":
+        if path.suffix == ".lock" and not path.lstat().st_size:
             path.unlink()
         elif path.is_symlink():
             _point_from_here(path, home)

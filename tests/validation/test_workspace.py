@@ -94,7 +94,8 @@ def test_made_folder_that_is_damaged_is_made_again(target: Path, log: Path):
 
 def test_made_folder_that_fails_leaves_only_its_lock(target: Path):
     def fail(staging: Path) -> None:
-        staging.mkdir()
+        (staging / "unwritable/inner").mkdir(parents=True)
+        (staging / "unwritable").chmod(0o500)
         raise OSError("no space left")
 
     with pytest.raises(OSError, match="no space"):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import shutil
 import sys
 import threading
 from dataclasses import asdict, replace
@@ -12,6 +11,7 @@ from dataclasses import asdict, replace
 from envwright import exit_codes
 from envwright.builds.machine import HealthCheck, Machine, examined, job_checks, look
 from envwright.cli import arguments
+from envwright.system.scratch_folder import remove_folder
 from envwright.system.workspace import InUse, Workspace
 from envwright.text.plain_data import counted
 from envwright.training.trainers import trainer_named
@@ -55,7 +55,7 @@ def _fixed(machine: Machine, workspace: Workspace) -> int:
     try:
         with workspace.alone():
             for folder in machine.unsound:
-                shutil.rmtree(folder)
+                remove_folder(folder)
     except InUse as error:
         print(error, file=sys.stderr)
         return 0

@@ -11,7 +11,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from envwright.system.workspace import Workspace, remove_folder
+from envwright.system.scratch_folder import remove_folder
+from envwright.system.workspace import Workspace
 
 SHARED = ("venvs", "tools", "prepared")
 FOLDERS = ("wheels", "facts", "rollouts", "timings", "packages")
@@ -67,7 +68,8 @@ def remove(things: Sequence[CacheEntry]) -> list[CacheEntry]:
                 with suppress(OSError):
                     one.path.rename(pruned)
             remove_folder(pruned)
-            one.path.with_name(f"{one.path.name}.lock").unlink(missing_ok=True)
+            with suppress(OSError):
+                one.path.with_name(f"{one.path.name}.lock").unlink(missing_ok=True)
         else:
             with suppress(OSError):
                 one.path.unlink(missing_ok=True)

@@ -17,8 +17,14 @@ JUST_MADE_SECONDS = 60.0
 """A folder younger than this may be about to be locked by the run that made it."""
 
 
-def _remove(folder: Path) -> None:
+def remove_folder(folder: Path) -> None:
+    """Remove a folder, including unwritable contents; files that cannot be removed stay."""
     shutil.rmtree(folder, ignore_errors=True)
+    if folder.exists():
+        for parent, _, _ in os.walk(folder):
+            with suppress(OSError):
+                Path(parent).chmod(0o700)
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def temporary_scratch(what: str) -> AbstractContextManager[Path]:
@@ -28,7 +34,7 @@ def temporary_scratch(what: str) -> AbstractContextManager[Path]:
 
 @contextmanager
 def scratch_folder(
-    prefix: str, base: Path, remove: Callable[[Path], None] = _remove, suffix: str = ""
+    prefix: str, base: Path, remove: Callable[[Path], None] = remove_folder, suffix: str = ""
 ) -> Iterator[Path]:
     """A folder in `base` that is removed afterwards; those of the same prefix that killed runs left are removed first.
 

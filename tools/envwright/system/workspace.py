@@ -5,7 +5,6 @@ from __future__ import annotations
 import errno
 import hashlib
 import os
-import shutil
 import sys
 import tempfile
 import threading
@@ -19,7 +18,7 @@ import envwright
 from envwright import exit_codes
 from envwright.exit_codes import CommandError
 from envwright.system.file_lock import AlreadyLocked, locked
-from envwright.system.scratch_folder import scratch_folder
+from envwright.system.scratch_folder import remove_folder, scratch_folder
 
 CACHE_DIR = "ENVWRIGHT_CACHE_DIR"
 TOOLS = Path(envwright.__file__).parents[1]
@@ -193,16 +192,6 @@ def _is_writable(folder: Path) -> bool:
         return False
 
 
-def remove_folder(folder: Path) -> None:
-    """Remove a folder, including unwritable contents; files that cannot be removed stay."""
-    shutil.rmtree(folder, ignore_errors=True)
-    if folder.exists():
-        for parent, _, _ in os.walk(folder):
-            with suppress(OSError):
-                Path(parent).chmod(0o700)
-        shutil.rmtree(folder, ignore_errors=True)
-
-
 def made_once(
     target: Path, make: Callable[[Path], None], is_sound: Callable[[Path], bool], stop: threading.Event
 ) -> Path:
@@ -219,15 +208,14 @@ def made_once(
         if is_sound(target):
             return target
         for leftover in target.parent.glob(f".{target.name}.*"):
-            shutil.rmtree(leftover, ignore_errors=True)
+            remove_folder(leftover)
         unfinished = target.with_name(f".{target.name}.{os.getpid()}")
         try:
             make(unfinished)
-            if target.exists():
-                shutil.rmtree(target)
+            remove_folder(target)
             unfinished.rename(target)
         finally:
-            shutil.rmtree(unfinished, ignore_errors=True)
+            remove_folder(unfinished)
     return target
 
 

@@ -11,8 +11,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 from envwright.builds import wheel
+from envwright.builds.preparation import PreparationFailed, prepare
 from envwright.builds.venv import venv_for
 from envwright.builds.wheel import built_wheel
+from envwright.declarations.preparation import Preparation
+from envwright.declarations.registry import EnvironmentEntry
 from envwright.packages.read_package import read_package
 from envwright.system.subprocesses import Interrupted, ProgramFailed
 from sample_packages import write_package
@@ -164,3 +167,12 @@ def test_build_without_the_required_sandbox_is_no_author_error(
     found = failure(package, fresh)
     assert (found.kind, found.type) == ("infrastructure", "NoSandbox")
     assert found.message.startswith("a sandbox is required")
+
+
+def test_preparation_by_a_package_that_does_not_build_is_an_author_error(environments: Path, workspace: Workspace):
+    package = hooked(environments, "fetches", "raise ValueError('no wheel today')")
+    entry = EnvironmentEntry("fetches", prepare=Preparation(command="python -m fetches.words"))
+    with pytest.raises(PreparationFailed) as caught:
+        prepare(entry, package, workspace, threading.Event())
+    assert caught.value.problem.verdict == "fail"
+    assert caught.value.problem.message.startswith("BuildFailed: it ended with exit code 1:")

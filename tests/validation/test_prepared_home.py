@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import os
+import threading
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from envwright.builds import preparation
 from envwright.builds.prepared_home import (
     COMPLETE,
     HOME,
@@ -20,10 +24,12 @@ from envwright.builds.venv import VirtualEnvironment
 from envwright.declarations.package import Lock, Package
 from envwright.declarations.preparation import Preparation, PreparedDataset
 from envwright.declarations.registry import EnvironmentEntry
+from envwright.facts.observed import Failure
 from envwright.observing.facts_cache import facts_key
 from envwright.observing.job import Confinement, StageFailed, worker_environment
 from envwright.observing.stage import requests_for, require_prepared
-from envwright.system.workspace import CACHE_DIR
+from envwright.system.subprocesses import ProgramFailed
+from envwright.system.workspace import CACHE_DIR, Workspace
 from recorded_requests import PACKAGE, REQUEST
 
 SUMS = Preparation((PreparedDataset("acme/sums", "0" * 40),))
@@ -176,3 +182,30 @@ def test_declared_data_is_required_unless_the_network_is_open() -> None:
     filled(folder_of(SUMS, PACKAGE))
     require_prepared("sums", requests_for(ENTRY, REQUEST, PACKAGE))
     assert prepared_home(replace(ENTRY, prepare=Preparation()), PACKAGE) is None
+
+
+@pytest.mark.parametrize(
+    "leave",
+    [
+        lambda outcome: outcome.write_text("[1]"),
+        lambda outcome: outcome.write_text('{"name": 1, "outcome": {}}'),
+        lambda outcome: outcome.symlink_to(outcome.with_name("secret")),
+        lambda outcome: os.mkfifo(outcome),
+    ],
+    ids=["list", "other types", "link", "pipe"],
+)
+def test_outcome_of_a_hostile_download_is_one_failure(
+    leave: Callable[[Path], object], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def run_program(command: Sequence[str | Path], **_: object) -> str:
+        outcome = Path(command[-1])
+        outcome.with_name("secret").write_text('{"message": "of the user"}')
+        leave(outcome)
+        raise ProgramFailed(Failure("infrastructure", "ProgramFailed", "python ended with exit code 1"))
+
+    monkeypatch.setattr(preparation, "environment_venv", lambda *_, **__: VirtualEnvironment(tmp_path))
+    monkeypatch.setattr(preparation, "run_program", run_program)
+    with pytest.raises(preparation.PreparationFailed) as caught:
+        preparation.prepare(ENTRY, PACKAGE, Workspace(tmp_path), threading.Event())
+    assert caught.value.problem.verdict == "fail"
+    assert caught.value.problem.message == "acme/sums could not be loaded: python ended with exit code 1"

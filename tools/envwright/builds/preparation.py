@@ -33,7 +33,7 @@ from envwright.builds.prepared_home import (
     read_prepared,
     without_command,
 )
-from envwright.builds.sandbox import CERTIFICATES, PROXIES, sandbox_of
+from envwright.builds.sandbox import CERTIFICATES, PROXIES, read_written, sandbox_of
 from envwright.builds.venv import VirtualEnvironment, environment_venv
 from envwright.builds.wheel import built_wheel
 from envwright.declarations.package import Package
@@ -59,6 +59,7 @@ _UNREACHABLE = re.compile(
     r"|Connection reset|ProxyError|ConnectionError|urlopen error",
     re.IGNORECASE,
 )
+PreparationVerdict = Literal["fail", "inconclusive", "error"]
 _ADDRESS = re.compile(r"https?://([A-Za-z0-9.-]+(?::\d+)?)|host[= ]'([^']+)'")
 
 
@@ -66,7 +67,7 @@ _ADDRESS = re.compile(r"https?://([A-Za-z0-9.-]+(?::\d+)?)|host[= ]'([^']+)'")
 class PreparationProblem:
     """Why data could not be prepared."""
 
-    verdict: Literal["fail", "inconclusive", "error"]
+    verdict: PreparationVerdict
     """Inconclusive without a network; an error for a problem of this machine."""
     message: str
     fix: str
@@ -96,7 +97,9 @@ def prepare(
         venv = environment_venv(package, workspace, stop, imported=False)
         folder = _prepared(entry.prepare, entry, package, workspace, venv, stop, note)
     except ProgramFailed as error:
-        raise PreparationFailed(PreparationProblem("error", error.failure.message, "See the message.")) from None
+        verdict: PreparationVerdict = "fail" if error.failure.is_own else "error"
+        message = f"{error.failure.type}: {error.failure.message}"
+        raise PreparationFailed(PreparationProblem(verdict, message, "See the message.")) from None
     except OSError as error:
         fix = f"Free the disk or choose another folder by ENVWRIGHT_CACHE_DIR; it is {workspace.prepared} now."
         raise PreparationFailed(PreparationProblem("error", f"it could not be kept: {error}", fix)) from None
@@ -211,7 +214,8 @@ def _download(
     except ProgramFailed as error:
         failed: dict[str, str] = {"name": datasets[0].name, "outcome": "raised", "message": error.failure.message}
         with suppress(OSError, ValueError):
-            failed |= foreign_json(outcome.read_text())
+            said = foreign_json(read_written(outcome))
+            failed |= {key: str(value) for key, value in said.items()} if isinstance(said, dict) else {}
         if error.failure.kind == "timeout":
             failed["outcome"] = "timeout"
         dataset = next((one for one in datasets if one.name == failed["name"]), datasets[0])

@@ -6,6 +6,7 @@ The kernel enforces this (`envwright_worker/sandbox.py`). docs/security.md has t
 from __future__ import annotations
 
 import os
+import stat
 from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
@@ -26,6 +27,7 @@ PROXIES = tuple(
     name for proxy in ("HTTPS_PROXY", "HTTP_PROXY", "ALL_PROXY", "NO_PROXY") for name in (proxy, proxy.lower())
 )
 """Variables of proxies; curl, and so git, reads `http_proxy` in lower case only."""
+MOST_READ = 1 << 20
 CERTIFICATES = ("SSL_CERT_FILE", "SSL_CERT_DIR", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE")
 
 
@@ -63,6 +65,18 @@ def sandbox_of(
     if network == "open":
         read += [Path(os.environ[name]) for name in CERTIFICATES if os.environ.get(name)]
     return Sandbox(_resolved(read), _resolved(writes), network, accelerators=mode == "gpu")
+
+
+def read_written(path: Path) -> bytes:
+    """The beginning of a file that confined code may have written.
+
+    Raises `OSError` for all but a file: a link would be read here, where nothing is confined, and a pipe waited for.
+    """
+    descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    with os.fdopen(descriptor, "rb") as file:
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            raise OSError(f"{path.name} is not a file")
+        return file.read(MOST_READ)
 
 
 def tool_folders(workspace: Workspace) -> tuple[Path, ...]:

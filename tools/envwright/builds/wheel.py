@@ -23,7 +23,7 @@ from pathlib import Path, PurePosixPath
 from packaging.utils import canonicalize_name
 
 from envwright.builds.interpreter import Interpreter, interpreter_for, own_interpreter
-from envwright.builds.sandbox import CERTIFICATES, PROXIES, sandbox_of
+from envwright.builds.sandbox import CERTIFICATES, PROXIES, read_written, sandbox_of
 from envwright.builds.uv import NO_SETTINGS, uv_environment, uv_program
 from envwright.builds.venv import TOOL_LOCKS, VirtualEnvironment, venv_for
 from envwright.declarations.package import Package
@@ -31,7 +31,7 @@ from envwright.facts.observed import Failure, Wheel
 from envwright.files.atomic_write import write_whole
 from envwright.packages.content import strict_digest
 from envwright.packages.pyproject import readable_requirement
-from envwright.system.scratch_folder import temporary_scratch
+from envwright.system.scratch_folder import remove_folder, temporary_scratch
 from envwright.system.signature import signed, verified
 from envwright.system.subprocesses import ProgramFailed, run_program
 from envwright.system.workspace import Workspace, made_once, mark_used
@@ -50,7 +50,6 @@ SCRATCH = "scratch"
 """The home of a build, and its folder for temporary files."""
 BY_DEFAULT = ("setuptools>=40.8.0",)
 """The build requirements of a package that declares none."""
-MOST_ANSWERED = 1 << 20
 ASK = """
 import json, pathlib, sys
 from build import ProjectBuilder
@@ -137,7 +136,7 @@ def _make(
         failure = error.failure
         message = failure.message.replace(f"{source}/", "").replace(str(source), package.folder.name)
         raise ProgramFailed(replace(failure, message=message.replace(f"{unfinished}/", ""))) from None
-    shutil.rmtree(work)
+    remove_folder(work)
 
 
 def _built(package: Package, source: Path, target: Path, tools: VirtualEnvironment, stop: threading.Event) -> Path:
@@ -153,7 +152,8 @@ def _built(package: Package, source: Path, target: Path, tools: VirtualEnvironme
         raise ProgramFailed(_authors(error.failure, "BuildFailed")) from None
     wheel = next((target / OUT).glob("*.whl"), None)
     # A link would be read here, and a folder built, where nothing is confined.
-    if wheel is None or wheel.is_symlink() or not wheel.is_file() or not wheel.resolve().is_relative_to(target.resolve()):
+    is_file = wheel is not None and stat.S_ISREG(wheel.lstat().st_mode)
+    if wheel is None or not is_file or not wheel.resolve().is_relative_to(target.resolve()):
         raise ProgramFailed(Failure("raised", "BuildFailed", "the build succeeded but created no wheel"))
     return wheel
 
@@ -201,8 +201,7 @@ def _fetch_tools(
 def _answered(path: Path) -> list[object]:
     """The output of a hook, which is not trusted."""
     try:
-        with path.open("rb") as file:
-            answered = foreign_json(file.read(MOST_ANSWERED))
+        answered = foreign_json(read_written(path))
     except (OSError, ValueError):
         answered = None
     if not isinstance(answered, list):

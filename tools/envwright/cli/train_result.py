@@ -115,14 +115,13 @@ def run(options: argparse.Namespace) -> int:
     except RunsUnreadable as error:
         raise CommandError(hub_access().scrubber.text(str(error)), exit_codes.ERROR) from None
     assert report.answer is not None
-    _write(report, options.reports, options)
+    _write(report, report.answer, options)
     return exit_codes.OF_VERDICT[ANSWER_VERDICTS[report.answer.answer]]
 
 
-def _write(report: RunReport, reports: Path, options: argparse.Namespace) -> None:
-    assert report.answer is not None
-    scrubbed = hub_access().scrubber.text
-    blocks = list(answer_blocks(report.name, report.answer))
+def _write(report: RunReport, answer: RunAnswer, options: argparse.Namespace) -> None:
+    scrubbed, reports = hub_access().scrubber.text, options.reports
+    blocks = list(answer_blocks(report.name, answer))
     markdown = render_markdown(blocks)
     markdown += "" if options.quiet else f"\n{render_run_markdown(report)}"
     written = {
@@ -194,8 +193,8 @@ def _report(run: FinishedRun) -> RunReport:
         )
     else:
         report = report_of(run.seen, diagnose(run.seen), run.checkout.text)
-        if report.status == "unknown" and run.kept.step >= run.kept.spec.max_steps:
-            report = replace(report, status="finished")
+    if report.status == "unknown" and _reached_its_end(run, report):
+        report = replace(report, status="finished")
     suspicions = tuple(_suspicions(run, report, answers))
     answer = RunAnswer(
         answer=worst,
@@ -226,7 +225,7 @@ def _compared(run: FinishedRun, name: str) -> Mapping[str, Any]:
     with redirect_stdout(sys.stderr):
         code = models.run_compare(parser.parse_args([name, *command, *reports, "--quiet"]))
     found = _on_file(run, package, before)
-    if found is None or code not in exit_codes.OF_VERDICT.values():
+    if found is None:
         raise NoAnswer(f"{name}: no comparison was made", "", code)
     return found
 
@@ -386,13 +385,13 @@ def _next(run: FinishedRun, report: RunReport, answer: RunAnswer) -> Iterator[st
     if report.status in ("running", "queued"):
         yield f"the run goes on: envwright watch {spec.name} --follow, then this command for its last step"
     hours, most = _hours(run), run.fixed.budget.max_gpu_hours
-    if kept.step < spec.max_steps:
+    if report.status not in ("running", "queued", "finished"):
         over = hours is not None and most is not None and hours >= most
         why = f"its budget of {most:g} GPU hours ended it" if over else "it did not finish"
         then = "raise budget.max_gpu_hours" if over else "continue"
         yield f"step {kept.step:,} of {spec.max_steps:,}: {why}; {then} with envwright train {spec.name}"
-    if _is_stalled(run):
-        yield f"stop: the stop rule of {run.fixed.goal.patience} evaluations without a new best is met"  # type: ignore[union-attr]
+    if patience := _exhausted_patience(run):
+        yield f"stop: the stop rule of {patience} evaluations without a new best is met"
     if answer.answer == "reached":
         yield f"serve it: envwright train serve {spec.name} --step {kept.step}"
     elif answer.answer == "undecided":
@@ -425,8 +424,14 @@ def _larger(run: FinishedRun, each: EnvironmentAnswer) -> str:
     )
 
 
-def _is_stalled(run: FinishedRun) -> bool:
-    """Whether the stop rule is met: no new best in that many evaluations."""
-    patience = run.fixed.goal.patience if run.fixed.goal else None
+def _reached_its_end(run: FinishedRun, report: RunReport) -> bool:
+    """Whether the run did its last step: the judged one, or a later one that was logged, counted from 0 or 1."""
+    judged, last, logged = run.kept.step, run.kept.spec.max_steps, report.steps_done or 0
+    return judged >= last or judged < logged >= last - 1
+
+
+def _exhausted_patience(run: FinishedRun) -> int:
+    """The evaluations of the stop rule if none of so many had a new best; 0 if it is not met, or there is none."""
+    patience = (run.fixed.goal and run.fixed.goal.patience) or 0
     values = _values(run, "eval")
-    return patience is not None and len(values) > patience and max(values[-patience:]) <= max(values[:-patience])
+    return patience if 0 < patience < len(values) and max(values[-patience:]) <= max(values[:-patience]) else 0

@@ -39,8 +39,15 @@ def on_a_terminal(words: Sequence[str | Path], typed: str, **environment: str) -
         os.close(theirs)
 
 
-def test_new_on_a_terminal_prompts_for_missing_choices(repository: Path):
-    done = on_a_terminal(["new", "--root", repository], "town-names\n\nno such kind\ntool\nlabel\n")
+@pytest.mark.parametrize(
+    ("given", "typed"),
+    [
+        ((), "town-names\n\nno such kind\ntool\nlabel\n"),
+        (("--kind", "tool", "--answer", "label"), "town-names\n\n\n\n"),
+    ],
+)
+def test_new_on_a_terminal_prompts_for_missing_choices(repository: Path, given: tuple[str, ...], typed: str):
+    done = on_a_terminal(["new", *given, "--root", repository], typed)
     assert (done.returncode, b"town-names: tool, label, v1" in done.stdout) == (0, True)
     assert (repository / "environments/town_names/town_names/server.py").is_file()
 

@@ -149,6 +149,7 @@ def _prompt(options: argparse.Namespace) -> None:
     if not can_ask():
         raise CommandError("NAME is missing. For example: envwright new capital-cities --data questions.jsonl")
     options.name = answer("name, such as capital-cities")
-    options.data = answer("file or folder with questions and answers (none: a sample to begin with)") or None
-    options.kind = answer(f"kind: {', '.join(KINDS)} (none: what fits)", KINDS) or None
-    options.answer = answer(f"answers: {', '.join(ANSWERS)} (none: what fits)", ANSWERS) or None
+    if options.data is options.dataset is None:
+        options.data = answer("file or folder with questions and answers (none: a sample to begin with)") or None
+    options.kind = options.kind or answer(f"kind: {', '.join(KINDS)} (none: what fits)", KINDS) or None
+    options.answer = options.answer or answer(f"answers: {', '.join(ANSWERS)} (none: what fits)", ANSWERS) or None

@@ -27,7 +27,8 @@ def rewards(name: str, *policies: PolicyRewards, verdict: str = "fail") -> Envir
 
 def file_of(folder: Path, *environments: dict[str, Any]) -> Path:
     folder.mkdir(parents=True, exist_ok=True)
-    data = {"version": 1, "tool": "0", "base": "main", "verdict": "fail", "environments": environments}
+    data = {"version": 1, "tool": "0", "base": "main", "verdict": environments[0]["verdict"]}
+    data["environments"] = environments
     (folder / FILE).write_text(json.dumps(data))
     return folder / FILE
 
@@ -88,11 +89,12 @@ def test_changes_that_could_not_be_compared_give_the_reason() -> None:
 
 
 def test_report_merge_joins_the_diffs_of_shards(tmp_path: Path) -> None:
-    for place, name in enumerate(("sums", "dates")):
-        folder = tmp_path / "shards" / str(place)
-        file_of(folder, written(name))
+    for name, verdict in (("dates", "pass"), ("sums", "fail")):
+        folder = tmp_path / "shards" / name
+        file_of(folder, written(name, verdict=verdict))
         (folder / "validate.json").write_text("".join(json_parts(passing())).replace('"gsm8k"', f'"{name}"'))
     whole = tmp_path / "whole"
     code = main(["report", "merge", str(tmp_path / "shards"), "--reports", str(whole), "--root", str(tmp_path)])
     assert code == exit_codes.PASS
     assert [one.name for one in read_changed_rewards(whole / FILE)] == ["dates", "sums"]
+    assert json.loads((whole / FILE).read_bytes())["verdict"] == "fail"

@@ -167,10 +167,11 @@ def test_merge_interrupted_shard_is_not_a_pass(tmp_path: Path) -> None:
     [
         (replace(passing(), tool="9"), "is from another run"),
         (replace(passing(), gates=("schema",)), "is from another run"),
+        (replace(passing(), split="eval"), "is from another run"),
         (passing(), "in two"),
         (replace(passing(), environments=(), shard=ShardOfRun(1, 2, ("gsm8k",))), "a different split"),
     ],
-    ids=["another version", "other gates", "one environment twice", "another division"],
+    ids=["another version", "other gates", "another split", "one environment twice", "another division"],
 )
 def test_merge_refuses_reports_of_different_runs(tmp_path: Path, other: ValidationResult, expected: str) -> None:
     files = parts(tmp_path, passing(), other)

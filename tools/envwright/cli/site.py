@@ -88,8 +88,6 @@ def _catalogue(repository: Repository, reports: Path, private: frozenset[str] | 
     ]
     digests = {environment.name: environment.digest for environment in report.environments} if report else {}
     diff = read_diff(reports / "reward-diff.json", digests)
-    if private is not None and diff:
-        diff["verdict"] = worst(one["verdict"] for one in diff["environments"])
     external = tuple(registry.external.values())
     catalogue = Catalogue(
         registry.owner, tuple(listings), external, tuple(runs), declared, report, diff, reports=reports

@@ -17,7 +17,7 @@ from envwright.rules.verdict import worst
 if TYPE_CHECKING:
     from envwright.rules.engine import Verdict
 
-SAME = ("version", "tool", "gates", "endpoint")
+SAME = ("version", "tool", "gates", "endpoint", "split")
 """The data in which reports of one run agree."""
 
 

@@ -22,6 +22,7 @@ from envwright.facts.reward_numbers import number
 from envwright.reports.blocks import Block, Heading, Labelled, Quote, TableBlock
 from envwright.rules.engine import Verdict
 from envwright.rules.evidence import of_functions, reply_text
+from envwright.rules.verdict import worst
 from envwright.text.markdown import code_span, prose, table_cell
 from envwright.text.plain_data import foreign_json, plain_data
 from envwright.text.visible_text import on_one_line
@@ -312,7 +313,8 @@ def merged_diffs(files: Iterable[Path]) -> dict[str, Any] | None:
     """One report of those of several shards; `None` if there is none. Raises `DeclarationError` like reading one."""
     parts = [read_reward_diff(file) for file in files]
     environments = sorted((one for part in parts for one in part["environments"]), key=lambda one: str(one["name"]))
-    return {**parts[0], "environments": environments} if parts else None
+    verdict = worst(one["verdict"] for one in environments)
+    return {**parts[0], "verdict": verdict, "environments": environments} if parts else None
 
 
 def changed_rewards(data: Mapping[str, Any]) -> tuple[EnvironmentRewards, ...]:

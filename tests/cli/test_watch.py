@@ -21,7 +21,10 @@ import pytest
 from envwright.cli.main import main
 from envwright.cli.watch import SAVED, EnvironmentWatch, saves
 from envwright.exit_codes import INTERRUPTED
+from envwright.observing.observation_request import ObservationRequest
 from envwright.observing.templates import LockTemplates
+from envwright.observing.verdicts import ValidationRequest
+from envwright.reports.result import EnvironmentResult
 from envwright.system.workspace import Workspace
 from small_repository import ROOT, edit, small_repository
 
@@ -117,8 +120,21 @@ def test_watch_opens_the_page_of_a_relative_folder(tmp_path: Path, monkeypatch: 
     monkeypatch.setattr("webbrowser.open", opened.append)
     monkeypatch.chdir(tmp_path)
     with LockTemplates(Workspace(tmp_path), threading.Event()) as templates:
-        EnvironmentWatch(tmp_path, "sums", Path("out"), queue.SimpleQueue(), ()).act("o", templates)
+        EnvironmentWatch(tmp_path, "sums", Path("out"), queue.SimpleQueue(), ObservationRequest()).act("o", templates)
     assert opened == [(tmp_path / "out" / "validate.html").as_uri()]
+
+
+def test_watch_with_an_open_network_observes_with_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    observed: list[ObservationRequest] = []
+
+    def run_all(request: ValidationRequest, *_: object) -> tuple[list[EnvironmentResult], bool]:
+        observed.append(request.observation)
+        return [], True
+
+    monkeypatch.setattr("envwright.cli.watch.run_all", run_all)
+    root = small_repository(tmp_path / "team", "word_problems")
+    assert main(["validate", "--watch", "word-problems", "--allow-network", "--root", str(root)]) == INTERRUPTED
+    assert [each.allow_network for each in observed] == [True]
 
 
 @contextmanager

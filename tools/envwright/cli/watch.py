@@ -68,7 +68,13 @@ def watch(options: argparse.Namespace) -> int:
     (name,) = repository.select(options.names)
     stop = threading.Event()
     events: queue.SimpleQueue[str] = queue.SimpleQueue()  # a signal handler may put into it
-    watching = EnvironmentWatch(root, name, options.reports, events, tuple(options.results))
+    observation = ObservationRequest(
+        allow_network=options.allow_network,
+        first=needed_by("schema", "rewards"),
+        expects_wheel=True,
+        results=tuple(options.results),
+    )
+    watching = EnvironmentWatch(root, name, options.reports, events, observation)
     with _signals(watching.add), LockTemplates(Workspace(root), stop) as templates:
         try:
             with saves(repository.packages[name].folder, root, watching.add), _keys(watching.add):
@@ -93,9 +99,15 @@ class EnvironmentWatch:
     """The validation of one environment, again and again."""
 
     def __init__(
-        self, root: Path, name: str, reports: Path, events: queue.SimpleQueue[str], results: tuple[str, ...]
+        self,
+        root: Path,
+        name: str,
+        reports: Path,
+        events: queue.SimpleQueue[str],
+        observation: ObservationRequest,
     ) -> None:
-        self._root, self._name, self._reports, self._events, self._results = root, name, reports, events, results
+        self._root, self._name, self._reports, self._events = root, name, reports, events
+        self._observation = observation
         self._running: threading.Event | None = None
         """Ends the validation that runs."""
         self._saved = time.monotonic()
@@ -152,8 +164,7 @@ class EnvironmentWatch:
 
     def _request(self, use_cache: bool) -> ValidationRequest:
         repository = Repository.load(self._root, [self._name], set_apart=True)
-        first = needed_by("schema", "rewards")
-        observation = ObservationRequest(use_cache=use_cache, first=first, expects_wheel=True, results=self._results)
+        observation = replace(self._observation, use_cache=use_cache)
         return ValidationRequest(repository, Workspace(self._root), False, GATES, observation)
 
     def _show(self, step: GateStep) -> None:

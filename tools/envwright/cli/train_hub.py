@@ -45,7 +45,7 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
     arguments.number(size, "--max-steps", "training steps", HubRunSettings.max_steps)
     arguments.number(size, "--batch", "rollouts per step", HubRunSettings.batch)
     arguments.number(size, "--group-size", "rollouts of each task", HubRunSettings.group_size)
-    size.add_argument("--lr", type=arguments.amount, metavar="RATE", help="learning rate (default: 1e-6)")
+    size.add_argument("--lr", type=float, metavar="RATE", help="learning rate (default: 1e-6)")
     arguments.number(size, "--tokens", "of one reply at most (default: 1024)")
     size.add_argument(
         "--gpus", type=gpus, metavar="TRAIN+SAMPLE", help="GPUs that train and that sample (default: 1+1)"

@@ -117,7 +117,7 @@ def _release_of(github: GitHub, tag: str) -> int | None:
 
 
 def move_major_tag(github: GitHub, tag: str, commit: str) -> str:
-    """Move the major tag to the commit of a version, and print the outcome. Raises `GitHubError`."""
+    """Move the major tag to the commit of a version; returns the outcome in words. Raises `GitHubError`."""
     version = version_of(tag)
     major = f"v{version[0]}"
     names = [str(each["ref"]).removeprefix("refs/tags/") for each in github.get(f"git/matching-refs/tags/{major}.")]

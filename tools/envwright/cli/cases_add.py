@@ -21,7 +21,7 @@ from envwright.files.atomic_write import write_whole
 from envwright.packages.cases import with_cases
 from envwright.packages.repository import Repository
 from envwright.reports.printing import print_text
-from envwright.reports.result import EnvironmentResult, read_report
+from envwright.reports.result import REPORT, EnvironmentResult, read_report
 
 EXAMPLES = """examples:
   envwright cases add reverse-text --dry-run    print every case that the last report shows
@@ -83,9 +83,9 @@ def write_cases(root: Path, name: str, chosen: Sequence[str], reports: Path, dry
 
 
 def _reported(folder: Path, name: str) -> EnvironmentResult:
-    report = folder / "validate.json"
+    report = folder / REPORT
     if not report.is_file():
-        raise UnwritableCases(f"{folder} holds no validate.json\nrun first: envwright validate {name}")
+        raise UnwritableCases(f"{folder} holds no {REPORT}\nrun first: envwright validate {name}")
     for environment in read_report(report).environments:
         if environment.name == name:
             return environment

@@ -27,7 +27,7 @@ from envwright.reports.comment import comment_of, sarif_of
 from envwright.reports.printing import print_message, write_report
 from envwright.system.installation import Extra
 from envwright.text.markdown import code_span, table_cell
-from envwright.text.plain_data import foreign_json
+from envwright.text.plain_data import counted, foreign_json
 
 EXAMPLES = {
     "ci comment": """examples:
@@ -192,7 +192,8 @@ def run_propose(options: argparse.Namespace) -> int:
         print(text, end="")
         return exit_codes.PASS
     target = os.environ.get("GITHUB_REF_NAME", "main")  # at night, the default branch
-    print(f"pull request with {len(locks)} locks: {propose(GitHub.of_workflow(), head, files, text, target)}")
+    outcome = propose(GitHub.of_workflow(), head, files, text, target)
+    print(f"pull request with {counted(len(locks), 'lock')}: {outcome}")
     return exit_codes.PASS
 
 
@@ -206,7 +207,8 @@ def render_lock_difference(locks: Mapping[str, tuple[str, str]], run: str) -> st
     rows = [f"| {table_cell(name)} | {' | '.join(cells)} |\n" for name in locks for cells in _rows(*locks[name])]
     more = f"\nand {len(rows) - MOST_ROWS:,} more\n" if len(rows) > MOST_ROWS else ""
     return (
-        f"The newest versions that the environments allow. {len(locks)} locks differ; all gates passed with these.\n\n"
+        f"The newest versions that the environments allow change {counted(len(locks), 'lock')}. "
+        "All gates passed with these.\n\n"
         f"| environment | package | before | after |\n|---|---|---|---|\n{''.join(rows[:MOST_ROWS])}{more}\n"
         f"Proven by the run {code_span(run)}.\n"
     )

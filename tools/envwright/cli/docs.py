@@ -42,7 +42,7 @@ EXAMPLES = """examples:
 MANY = 1_000_000
 """Bounds from this value on are not shown, because they exclude nothing."""
 CLI_FILE = "docs/cli.md"
-REGISTRY_FILE = "docs/registry.md"
+REGISTRY_PAGE = "docs/registry.md"
 POLICIES_FILE = "docs/policies.md"
 RESULT_SCHEMA_FILE = "tools/envwright/reports/validate.schema.json"
 STAGES_FILE = "docs/architecture.md"
@@ -113,7 +113,7 @@ def _of_tool(root: Path) -> dict[str, str]:
     pages = {
         CATALOGUE_FILE: render_catalogue(),
         CLI_FILE: render_cli(parser()),
-        REGISTRY_FILE: render_registry(registry_schema()),
+        REGISTRY_PAGE: render_registry(registry_schema()),
         POLICIES_FILE: render_policies(),
     }
     if (root / STAGES_FILE).is_file():

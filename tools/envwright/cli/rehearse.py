@@ -8,7 +8,7 @@ import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -258,7 +258,7 @@ def _published(hub: EmulatedHub, state: Mapping[str, Any]) -> Iterator[tuple[str
             yield at, f"{at} {latest} {environment['visibility']}"
 
 
-def _printer(options: argparse.Namespace) -> Any:
+def _printer(options: argparse.Namespace) -> Callable[[str], None]:
     """A function that prints progress; on standard error if the result is JSON."""
 
     def print_line(text: str) -> None:

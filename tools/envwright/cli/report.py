@@ -19,7 +19,7 @@ from envwright.exit_codes import CommandError
 from envwright.packages.repository import Repository
 from envwright.reports.merging import current, merged, missing_shards
 from envwright.reports.printing import print_message, write_report
-from envwright.reports.result import ValidationResult, read_report
+from envwright.reports.result import REPORT, ValidationResult, read_report
 from envwright.reports.reward_diff import FILE, merged_diffs
 from envwright.reports.written import report, write_page
 from envwright.text.plain_data import foreign_json
@@ -39,8 +39,6 @@ EXAMPLES = {
 """,
 }
 
-REPORT = "validate.json"
-
 
 def add_arguments_open(command: argparse.ArgumentParser) -> None:
     arguments.root(command)
@@ -53,8 +51,8 @@ def add_arguments_open(command: argparse.ArgumentParser) -> None:
 
 def run_open(options: argparse.Namespace) -> int:
     folder: Path = options.reports.absolute()
-    if not (folder / "validate.json").is_file():
-        raise CommandError(f"{folder} holds no validate.json\nrun first: envwright validate")
+    if not (folder / REPORT).is_file():
+        raise CommandError(f"{folder} holds no {REPORT}\nrun first: envwright validate")
     page = write_page(folder, one_file=options.one_file)
     print(page)
     if not options.print and not webbrowser.open(page.as_uri()):

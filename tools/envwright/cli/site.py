@@ -13,7 +13,8 @@ from envwright.cli import arguments
 from envwright.packages.repository import Repository
 from envwright.release.ledger import LEDGER, LedgerUnreadable, read_ledger
 from envwright.reports.printing import print_message
-from envwright.reports.result import ValidationResult, read_report
+from envwright.reports.result import REPORT, ValidationResult, read_report
+from envwright.reports.reward_diff import FILE
 from envwright.reports.run_report import read_runs
 from envwright.reports.site.build import Catalogue, build_site, listing_of
 from envwright.reports.written import read_diff
@@ -64,7 +65,7 @@ def _catalogue(repository: Repository, reports: Path, private: frozenset[str] | 
     The second value has the errors of unreadable files of reports.
     """
     registry, hidden = repository.registry, private or frozenset()
-    file = reports / "validate.json"
+    file = reports / REPORT
     report = read_report(file) if file.is_file() else None
     if report is not None:  # the site shows what is registered, and not the result of a variant
         report = replace(
@@ -87,7 +88,7 @@ def _catalogue(repository: Repository, reports: Path, private: frozenset[str] | 
         if name not in hidden
     ]
     digests = {environment.name: environment.digest for environment in report.environments} if report else {}
-    diff = read_diff(reports / "reward-diff.json", digests)
+    diff = read_diff(reports / FILE, digests)
     external = tuple(registry.external.values())
     catalogue = Catalogue(
         registry.owner, tuple(listings), external, tuple(runs), declared, report, diff, reports=reports

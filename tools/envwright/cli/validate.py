@@ -172,14 +172,7 @@ def _run_scripted(options: argparse.Namespace) -> int:
         refuse_key_beside_unconfined(store, choice)
         problems = _problems_of_runs(root, choice) if "schema" in gates else ()
     except DeclarationError as error:
-        result = ValidationResult(
-            "fail", problems=error.problems, tool=__version__, gates=gates, revision=revision_of(root)
-        )
-        if (root / REGISTRY_FILE).is_file():
-            report(result, options.reports, options.format, quiet=options.quiet, verbose=options.verbose)
-        else:  # no repository, so no folder of reports either
-            print_result(result, options.format, quiet=options.quiet, verbose=options.verbose)
-        return exit_codes.USAGE
+        return _refused(options, gates, error.problems)
     except SettingsRefused as error:
         raise CommandError(f"{error}; nothing was run") from None
     names = choice.names
@@ -223,6 +216,17 @@ def _run_scripted(options: argparse.Namespace) -> int:
     if store is not None and store.key is not None and options.env_args is None:
         send(request, names, store, quiet=options.quiet)
     return exit_codes.USAGE if problems else exit_codes.OF_VERDICT[result.verdict]
+
+
+def _refused(options: argparse.Namespace, gates: tuple[Gate, ...], problems: tuple[Problem, ...]) -> int:
+    """Report declarations with which nothing can be observed, and return the exit code."""
+    revision = revision_of(options.root)
+    result = ValidationResult("fail", problems=problems, tool=__version__, gates=gates, revision=revision)
+    if (options.root / REGISTRY_FILE).is_file():
+        report(result, options.reports, options.format, quiet=options.quiet, verbose=options.verbose)
+    else:  # no repository, so no folder of reports either
+        print_result(result, options.format, quiet=options.quiet, verbose=options.verbose)
+    return exit_codes.USAGE
 
 
 def _observation_request(

@@ -20,6 +20,7 @@ from envwright.packages.repository import Repository
 from envwright.release.evidence import HandedOver, ValidationEvidence, read_evidence
 from envwright.release.ledger import LEDGER, LedgerEntry, earlier_entries, split_earlier
 from envwright.release.plan import Planned
+from envwright.reports.result import REPORT
 from envwright.system.workspace import Workspace
 from envwright.text.plain_data import counted
 from envwright.text.scrubbing import without_secrets
@@ -64,7 +65,7 @@ def handed_over(root: Path, planned: Planned, settings: ReleaseSettings, reports
         raise CommandError(
             f"{folder} is not a folder: --evidence-only takes the folder with validate.json and the wheels"
         )
-    file = folder / "validate.json"
+    file = folder / REPORT
     known = read_evidence(file) if file.exists() else {}
     handed = HandedOver(folder)
     earlier, kept = split_earlier(earlier_entries(reports / LEDGER), planned.plan)
@@ -102,7 +103,7 @@ def proven_here(
     if missing:
         folder = reports / "evidence"
         _validate(root, missing, folder, quiet=settings.quiet)
-        known |= read_evidence(folder / "validate.json")
+        known |= read_evidence(folder / REPORT)
     workspace = Workspace(root)
 
     def wheel_of(package: Package, _: ValidationEvidence) -> Path:
@@ -120,7 +121,7 @@ def _validate(root: Path, names: list[str], folder: Path, *, quiet: bool) -> Non
     wanted = {name for entry in load_registry(root).environments.values() for name in entry.secrets}
     granted = granted_variables(wanted, root)
     folder.mkdir(parents=True, exist_ok=True)
-    (folder / "validate.json").unlink(missing_ok=True)
+    (folder / REPORT).unlink(missing_ok=True)
     if not quiet:
         print(f"validating {counted(len(names), 'environment')} before publishing", file=sys.stderr, flush=True)
     run_without_key(["validate", "--no-cache", *names], root, folder, granted, quiet=quiet)

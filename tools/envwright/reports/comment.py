@@ -8,17 +8,14 @@ from typing import Any
 
 from envwright.declarations.problem import DeclarationError, Problem
 from envwright.reports.markdown import render_markdown
-from envwright.reports.result import read_report
-from envwright.reports.reward_diff import FILE, read_changed_rewards, render_changes
+from envwright.reports.result import REPORT, read_report
+from envwright.reports.reward_diff import FILE, LARGEST, read_changed_rewards, render_changes
 from envwright.reports.sarif import render_sarif
 from envwright.text.markdown import prose, prose_cell, table_cell
 from envwright.text.plain_data import foreign_json
 
-REPORT = "validate.json"
 NOTHING: Mapping[str, Any] = {"include": []}
 """The matrix of shards where a change touches no environment and no run."""
-LARGEST = 20_000_000
-"""The most bytes of a file that is read."""
 MOST_STEPS = 50
 ACTIONS = (
     *("create", "publish", "visibility", "unchanged", "conflict"),

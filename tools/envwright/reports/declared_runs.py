@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import json
-import shlex
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from envwright.text.markdown import prose, table_cell
-from envwright.text.plain_data import counted
+from envwright.text.plain_data import counted, plain_data
 from envwright.text.visible_text import on_one_line
 
 if TYPE_CHECKING:
@@ -89,24 +88,8 @@ def render_runs_markdown(results: Sequence[RunResult]) -> str:
 
 
 def runs_as_json(results: Sequence[RunResult]) -> str:
-    return json.dumps({"version": 1, "runs": [run_data(result) for result in results]}, indent=2) + "\n"
-
-
-def run_data(result: RunResult) -> dict[str, Any]:
-    return {
-        "name": result.name,
-        "backend": result.backend,
-        "model": result.model,
-        "environments": list(result.environments),
-        "verdict": result.verdict,
-        "submit": result.submit,
-        "state": result.state,
-        "files": list(result.files),
-        "command": shlex.split(shlex.join(result.command)),
-        "units": dict(result.units),
-        "notes": list(result.notes),
-        "findings": [finding_data(finding) for finding in result.findings],
-    }
+    runs = [{**plain_data(result), "findings": list(map(finding_data, result.findings))} for result in results]
+    return json.dumps({"version": 1, "runs": runs}, indent=2) + "\n"
 
 
 def finding_data(finding: Finding) -> dict[str, Any]:

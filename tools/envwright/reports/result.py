@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import cache, cached_property, partial
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args
 
 from envwright_worker.messages import text_of
 from envwright_worker.splits import Split
@@ -49,9 +49,10 @@ if TYPE_CHECKING:
     from envwright.packages.recordings import RecordingOnDisk
     from envwright.rules.verdict import Judgement
 
+REPORT = "validate.json"
 FindingKind = Literal["error", "bug", "inconclusive", "warning", "advice", "ignored"]
 """The classes of findings in reports, most important first."""
-FINDING_KINDS: tuple[FindingKind, ...] = ("error", "bug", "inconclusive", "warning", "advice", "ignored")
+FINDING_KINDS: tuple[FindingKind, ...] = get_args(FindingKind)
 DECLARED_SETTING = re.compile(r"`((?:gates: \{budget: \d+|args: \{[^`]*)\})`")
 """The budget, or the arguments, that a fix proposes for `registry.yaml`."""
 LONGEST_PROMPT = 160

@@ -251,10 +251,8 @@ def _rewards(run: RunReport) -> str:
     """The distribution of a step's rewards: a bar for each bin."""
     most = max(1, max(reward.count for reward in run.rewards))
     bars = "".join(BARS[min(7, reward.count * 8 // most)] if reward.count else " " for reward in run.rewards)
-    total, at = (
-        sum(reward.count for reward in run.rewards),
-        "" if run.rewards_step is None else f" at step {run.rewards_step}",
-    )
+    total = sum(reward.count for reward in run.rewards)
+    at = "" if run.rewards_step is None else f" at step {run.rewards_step}"
     reach = f"{run.rewards[0].low:.3g} to {run.rewards[-1].high:.3g}"
     return f"  {'rewards' + at:<26} {bars}  {total} rollouts from {reach}"
 

@@ -11,6 +11,7 @@ import json
 import posixpath
 from collections import Counter
 from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
 
 from envwright.reports.documentation import rule_address
 from envwright.reports.evidence import shown_evidence
@@ -163,8 +164,6 @@ def _text(text: str) -> dict[str, str]:
 
 
 def _location(file: str, line: int | None) -> dict[str, Any]:
-    from urllib.parse import quote
-
     where: dict[str, Any] = {"artifactLocation": {"uri": quote(visible(file)), "uriBaseId": "%SRCROOT%"}}
     if line is not None:
         where["region"] = {"startLine": max(1, line)}

@@ -22,7 +22,8 @@ from envwright.reports.printing import (
     print_text,
     render_annotations,
 )
-from envwright.reports.result import ValidationResult, json_parts, read_report
+from envwright.reports.result import REPORT, ValidationResult, json_parts, read_report
+from envwright.reports.reward_diff import FILE as DIFF
 from envwright.reports.reward_diff import read_reward_diff
 from envwright.reports.run_report import ANSWER_VERDICTS, RUNS_FOLDER, read_runs, run_file
 from envwright.reports.sarif import render_sarif
@@ -41,7 +42,7 @@ PAGE = "validate.html"
 PrintFormat = Literal["text", "json", "markdown"]
 
 _RENDERINGS: dict[str, Callable[[ValidationResult], Iterable[str]]] = {
-    "validate.json": json_parts,
+    REPORT: json_parts,
     "validate.xml": junit_parts,
     "validate.md": markdown_parts,
     "validate.sarif": lambda result: (render_sarif(result),),
@@ -162,7 +163,7 @@ def _page_parts(result: ValidationResult, folder: Path, *, one_file: bool = Fals
     runs, unreadable = read_runs(folder)
     digests = {environment.name: environment.digest for environment in result.environments}
     compared = read_comparisons(folder, digests)
-    diff = read_diff(folder / "reward-diff.json", digests)
+    diff = read_diff(folder / DIFF, digests)
     held = _transcripts(result, folder) if one_file else None
     return page_parts(result, diff, runs, unreadable, compared, held)
 
@@ -181,7 +182,7 @@ def write_page(folder: Path, *, one_file: bool = False) -> Path:
     Raises `DeclarationError` if validate.json is missing or cannot be read.
     """
     with alone(folder, is_folder=True):
-        result = read_report(folder / "validate.json")
+        result = read_report(folder / REPORT)
         write_whole(folder / PAGE, _page_parts(result, folder, one_file=one_file))
     return folder / PAGE
 

@@ -19,8 +19,8 @@ uv run python examples/train_integrations/verifiers/install_environment.py prime
 uv run --with verifiers python examples/train_integrations/verifiers/prepare_dataset.py --env_id wordle --output_dir data/wordle-skyrl
 
 arguments=(
-  'data.train_data=[data/wordle-skyrl/train.parquet]'    # written by prepare_dataset.py
-  'data.val_data=[data/wordle-skyrl/validation.parquet]' # written by prepare_dataset.py
+  'data.train_data=["data/wordle-skyrl/train.parquet"]'  # written by prepare_dataset.py
+  'data.val_data=["data/wordle-skyrl/validation.parquet"]' # written by prepare_dataset.py
   environment.env_class=wordle                           # runs.wordle-skyrl.environments[0].id
   trainer.algorithm.advantage_estimator=grpo             # default of algorithm
   trainer.policy.model.path=Qwen/Qwen2.5-1.5B-Instruct   # runs.wordle-skyrl.model

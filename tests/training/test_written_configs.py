@@ -8,7 +8,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from envwright.training.trainers.native_config import NativeConfig, arguments_of, hydra_value, script_text, toml_text
+from envwright.training.trainers.native_config import (
+    NativeConfig,
+    arguments_of,
+    dot_list_value,
+    hydra_value,
+    script_text,
+    toml_text,
+)
 
 
 def config(values: dict[str, Any]) -> NativeConfig:
@@ -75,3 +82,21 @@ def test_script_passes_every_argument_unchanged(tmp_path: Path) -> None:
     script.write_text(script_text("printf '%s\\n'", arguments, ["a heading"]))
     shown = subprocess.run(["bash", script, "more"], capture_output=True, text=True, check=True).stdout.splitlines()
     assert shown == [*arguments, "more"]
+
+
+@pytest.mark.parametrize(
+    ("value", "hydra", "dot_list"),
+    [
+        ("plain/a-b", "plain/a-b", "plain/a-b"),
+        ("true", "'true'", '"true"'),
+        ("NaN", "'NaN'", '"NaN"'),
+        ("on", "'on'", '"on"'),
+        (r"use \boxed{}", r"'use \boxed{}'", r'"use \\boxed{}"'),
+        ("it's", r"'it\'s'", '"it\'s"'),
+        ("end\\", r"'end\\'", r'"end\\"'),
+        ([r"\d", {"k": "no"}], r"['\d',{k:'no'}]", r'["\\d", {"k": "no"}]'),
+    ],
+)
+def test_text_is_written_as_hydra_and_omegaconf_read_it_back(value: Any, hydra: str, dot_list: str) -> None:
+    """Both spellings were read back with hydra-core 1.3.2 and omegaconf 2.3.0."""
+    assert (hydra_value(value), dot_list_value(value)) == (hydra, dot_list)

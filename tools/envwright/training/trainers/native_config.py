@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 Path = tuple[str | int, ...]
 BARE = re.compile(r"[A-Za-z0-9_-]+")
+PLAIN = re.compile(r"(?!(?i:true|false|null|nan|inf|on|off|yes|no)\Z)[A-Za-z_/][A-Za-z0-9_./@-]*")
+"""Text that Hydra and YAML read as text without quotes."""
 _COMMENT_COLUMN = 56
 OF_ENVWRIGHT = (
     *("backend", "schema", "environments", "secrets", "gpus.type"),
@@ -236,7 +238,7 @@ def arguments_of(config: NativeConfig, value: Callable[[Any], str], new: Sequenc
 
 
 def hydra_value(value: Any) -> str:
-    """A value in a form that Hydra's override grammar and OmegaConf's dot lists both read."""
+    """A value in Hydra's override grammar: backslashes are escapes only in front of a quote, or at the end."""
     if value is None:
         return "null"
     if isinstance(value, bool | int | float):
@@ -245,8 +247,14 @@ def hydra_value(value: Any) -> str:
         return "[" + ",".join(hydra_value(inner) for inner in value) + "]"
     if isinstance(value, dict):
         return "{" + ",".join(f"{key}:{hydra_value(inner)}" for key, inner in value.items()) + "}"
-    text, escaped = str(value), str(value).replace("\\", "\\\\").replace("'", "\\'")
-    return text if re.fullmatch(r"[A-Za-z_/][A-Za-z0-9_./@-]*", text) else f"'{escaped}'"
+    text = re.sub(r"\\+(?='|\Z)", r"\g<0>\g<0>", str(value)).replace("'", "\\'")
+    return text if PLAIN.fullmatch(text) else f"'{text}'"
+
+
+def dot_list_value(value: Any) -> str:
+    """A value in OmegaConf's dot lists, which are YAML, and so JSON."""
+    plain = isinstance(value, str) and PLAIN.fullmatch(value)
+    return value if plain else json.dumps(value, ensure_ascii=False, allow_nan=False)
 
 
 def script_text(program: str, arguments: Mapping[str, str], heading: Sequence[str], before: Sequence[str] = ()) -> str:

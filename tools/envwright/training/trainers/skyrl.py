@@ -8,7 +8,7 @@ import shlex
 from envwright.declarations.package import folder_of
 from envwright.rules.runs.subject import TrainerLimits
 from envwright.training.trainers.launch_script import LaunchScript
-from envwright.training.trainers.native_config import NativeConfig, arguments_of, hydra_value, origin
+from envwright.training.trainers.native_config import NativeConfig, arguments_of, dot_list_value, origin
 from envwright.training.trainers.trainer import (
     Compiled,
     CompileError,
@@ -73,7 +73,7 @@ def _compile(request: CompileRequest) -> Compiled:
     environment, data = request.environment(source), f"data/{request.spec.name}"
     script.lines += ["ROOT=$PWD", 'cd "$SKYRL"', _add_environment(environment)]
     script.lines.append(f"uv run --with verifiers python {PREPARE} --env_id {environment.id} --output_dir {data}")
-    program, arguments = f"uv run --extra fsdp -m {ENTRY}", arguments_of(config, hydra_value)
+    program, arguments = f"uv run --extra fsdp -m {ENTRY}", arguments_of(config, dot_list_value)
     return script.compiled(config, program, arguments, batch=PATHS["batch"])
 
 

@@ -7,11 +7,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from envwright.declarations.package import Package
+from envwright.declarations.registry import EnvironmentEntry, Registry
 from envwright.declarations.run import RunSpec, run_spec
 from envwright.packages.repository import Repository
 from envwright.training.declared_runs import declared_runs, leftover_configs, stale_configs
+from envwright.training.due import RunSize
 from envwright.training.trainers import TRAINERS, compile_run
-from envwright.training.trainers.trainer import Compiled, CompileError, CompileRequest, Environment
+from envwright.training.trainers.trainer import Compiled, CompileError, CompileRequest, Environment, environment_of
 
 REPOSITORY = Path(__file__).parents[2]
 SUMS = Environment("sums", "sums", "acme/sums", "0.1.0", "v1")
@@ -84,6 +87,15 @@ def test_compiled_settings_are_equal_for_every_backend(backend: str) -> None:
     assert (settings.batch, set(settings.groups.values()), settings.max_steps) == (128, {8}, 200)
     assert (settings.learning_rate, settings.lora_rank) == (2e-5, 32)
     assert (set(settings.max_tokens.values()), set(settings.temperatures.values())) == ({512}, {0.9})
+    made = compiled(backend, environments=[{"id": "sums", "group_size": 16}])
+    assert set(TRAINERS[backend].settings(spec_of(backend), made.native.values).groups.values()) == {16}
+    assert "runs.first.environments[0].group_size" in "".join(made.files.values())
+
+
+@pytest.mark.parametrize("backend", ["rllm-verl", "skyrl", "verifiers-rl"])
+def test_compiled_alpha_that_is_no_whole_number_is_refused_where_it_would_be_cut(backend: str) -> None:
+    with pytest.raises(CompileError, match=r"lora.alpha is 0.5, and .* takes a whole number"):
+        compiled(backend, lora={"alpha": 0.5})
 
 
 @pytest.mark.parametrize("backend", TRAINERS)

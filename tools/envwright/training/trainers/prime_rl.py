@@ -26,6 +26,7 @@ from envwright.training.trainers.trainer import (
     KeptFolders,
     Trainer,
     file_path,
+    group_origin,
     heading,
     number_at,
     place_wandb,
@@ -268,8 +269,7 @@ def _train_source(config: NativeConfig, request: CompileRequest, index: int, sou
     at: tuple[str | int, ...] = ("orchestrator", "train", "source", index)
     config.put((*at, "name"), source.label, origin(spec, f"{key}.name" if source.name else f"{key}.id"))
     config.put((*at, "ratio"), source.ratio, origin(spec, f"{key}.ratio"))
-    size = "group_size" if source.group_size is None else f"{key}.group_size"
-    config.put((*at, "group_size"), spec.group_of(source), origin(spec, size, "rollouts of each task"))
+    config.put((*at, "group_size"), spec.group_of(source), group_origin(spec, index, "rollouts of each task"))
     _environment(config, request, at, source, key, source.settings, hosted=hosted)
     config.place((*at, "algo", "type"), spec, "algorithm")
     for name, value in spec.algorithm_settings.items():

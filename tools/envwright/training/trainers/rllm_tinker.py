@@ -16,6 +16,7 @@ from envwright.training.trainers.trainer import (
     Trainer,
     advantage_of,
     file_path,
+    group_origin,
     place_logger,
     refuses_unknown,
     saved_every,
@@ -119,7 +120,7 @@ def _config(request: CompileRequest, tasks: int) -> NativeConfig:
     config.place("verifiers.sampling_args.temperature", spec, "sampling.temperature")
     config.place("model.name", spec, "model")
     config.place("model.lora_rank", spec, "lora.rank")
-    config.put("training.group_size", group, origin(spec, "group_size"))
+    config.put("training.group_size", group, group_origin(spec))
     config.place("training.learning_rate", spec, "learning_rate")
     config.place("training.max_length", spec, "seq_len")
     config.put("training.default_local_dir", f"outputs/{spec.name}", "checkpoints")

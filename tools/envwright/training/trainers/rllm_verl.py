@@ -16,10 +16,12 @@ from envwright.training.trainers.trainer import (
     KeptFolders,
     Trainer,
     advantage_of,
+    group_origin,
     place_logger,
     refuses_unknown,
     saved_every,
     settings_at,
+    whole_alpha,
     with_overrides,
 )
 
@@ -101,9 +103,8 @@ def _config(request: CompileRequest, tasks: int) -> NativeConfig:
     config.place("data.max_response_length", spec, "sampling.max_tokens")
     model, actor, rollout = (f"actor_rollout_ref.{part}" for part in ("model", "actor", "rollout"))
     config.place(f"{model}.path", spec, "model")
-    if spec.lora is not None:
-        config.place(f"{model}.lora_rank", spec, "lora.rank")
-        config.put(f"{model}.lora_alpha", int(spec.lora.alpha), origin(spec, "lora.alpha"))
+    config.place(f"{model}.lora_rank", spec, "lora.rank")
+    config.put(f"{model}.lora_alpha", whole_alpha(spec), origin(spec, "lora.alpha"))
     config.place(f"{actor}.optim.lr", spec, "learning_rate")
     config.place(f"{actor}.optim.weight_decay", spec, "weight_decay")
     config.put(f"{actor}.ppo_mini_batch_size", tasks, origin(spec, "batch_size", "one update per step"))
@@ -111,7 +112,7 @@ def _config(request: CompileRequest, tasks: int) -> NativeConfig:
     config.place(f"{actor}.ppo_max_token_len_per_gpu", spec, "seq_len")
     config.put(f"{rollout}.name", "vllm", "fixed")
     config.put(f"{rollout}.mode", "async", "verifiers sends requests over HTTP")
-    config.put(f"{rollout}.n", spec.group_of(source), origin(spec, "group_size"))
+    config.put(f"{rollout}.n", spec.group_of(source), group_origin(spec))
     config.place(f"{rollout}.temperature", spec, "sampling.temperature")
     config.place(f"{rollout}.tensor_model_parallel_size", spec, "gpus.tensor_parallel")
     config.put(f"{rollout}.log_prob_micro_batch_size_per_gpu", MICRO_BATCH, "fixed")

@@ -17,9 +17,11 @@ from envwright.training.trainers.trainer import (
     KeptFolders,
     Trainer,
     advantage_of,
+    group_origin,
     refuses_unknown,
     saved_every,
     settings_at,
+    whole_alpha,
     with_overrides,
 )
 
@@ -99,9 +101,8 @@ def _config(request: CompileRequest, tasks: int) -> NativeConfig:
         config.put("trainer.algorithm.dynamic_sampling.type", "filter", comment)
     policy = "trainer.policy"
     config.place(f"{policy}.model.path", spec, "model")
-    if spec.lora is not None:
-        config.place(f"{policy}.model.lora.rank", spec, "lora.rank")
-        config.put(f"{policy}.model.lora.alpha", int(spec.lora.alpha), origin(spec, "lora.alpha"))
+    config.place(f"{policy}.model.lora.rank", spec, "lora.rank")
+    config.put(f"{policy}.model.lora.alpha", whole_alpha(spec), origin(spec, "lora.alpha"))
     config.place(f"{policy}.optimizer_config.lr", spec, "learning_rate")
     config.place(f"{policy}.optimizer_config.weight_decay", spec, "weight_decay")
     per_node = gpus.per_node if gpus.multi_node else gpus.train
@@ -151,7 +152,7 @@ def _generator(config: NativeConfig, request: CompileRequest, group: int) -> Non
     prompt = max(1, spec.seq_len - limit)
     config.put("trainer.max_prompt_length", prompt, origin(spec, "seq_len", "less sampling.max_tokens"))
     config.put("generator.max_input_length", prompt, origin(spec, "seq_len", "less sampling.max_tokens"))
-    config.put("generator.n_samples_per_prompt", group, origin(spec, "group_size"))
+    config.put("generator.n_samples_per_prompt", group, group_origin(spec))
     config.put("generator.sampling_params.max_generate_length", limit, origin(spec, "sampling.max_tokens"))
     config.place("generator.sampling_params.temperature", spec, "sampling.temperature")
     config.place("generator.eval_n_samples_per_prompt", spec, "eval.rollouts")

@@ -16,6 +16,7 @@ from envwright.training.trainers.trainer import (
     CompileRequest,
     KeptAddresses,
     Trainer,
+    group_origin,
     refuses_unknown,
     saved_every,
     settings_at,
@@ -97,7 +98,7 @@ def _config(request: CompileRequest) -> NativeConfig:
     if source.settings:
         text = json.dumps(source.settings, ensure_ascii=False, sort_keys=True)
         config.put("vf_env_args", text, origin(spec, "environments[0].args"))
-    config.put("group_size", spec.group_of(source), origin(spec, "group_size"))
+    config.put("group_size", spec.group_of(source), group_origin(spec))
     note = f"tasks: {spec.batch_size} rollouts / {spec.group_of(source)}"
     config.put("groups_per_batch", tasks, origin(spec, "batch_size", note))
     config.place("learning_rate", spec, "learning_rate")

@@ -14,10 +14,12 @@ from envwright.training.trainers.trainer import (
     KeptFolders,
     Trainer,
     file_path,
+    group_origin,
     heading,
     refuses_unknown,
     saved_every,
     settings_at,
+    whole_alpha,
     with_overrides,
 )
 
@@ -90,7 +92,7 @@ def _config(request: CompileRequest) -> NativeConfig:
         "batch_size": (spec.batch_size, origin(spec, "batch_size", "rollouts per step")),
         # verifiers 0.1.9.post3, rl/trainer/config.py: it divides the batch of one GPU, or the trainer stops
         "micro_batch_size": (micro, "divides the rollouts of one GPU"),
-        "rollouts_per_example": (spec.group_size, origin(spec, "group_size")),
+        "rollouts_per_example": (spec.group_of(source), group_origin(spec)),
         "learning_rate": (spec.learning_rate, origin(spec, "learning_rate")),
         "weight_decay": (spec.weight_decay, origin(spec, "weight_decay")),
         "max_seq_len": (spec.seq_len, origin(spec, "seq_len")),
@@ -99,7 +101,7 @@ def _config(request: CompileRequest) -> NativeConfig:
         "temperature": (spec.sampling.temperature, origin(spec, "sampling.temperature")),
         "use_lora": (spec.lora is not None, origin(spec, "lora")),
         "lora_rank": (spec.lora.rank if spec.lora else None, origin(spec, "lora.rank")),
-        "lora_alpha": (int(spec.lora.alpha) if spec.lora else None, origin(spec, "lora.alpha")),
+        "lora_alpha": (whole_alpha(spec), origin(spec, "lora.alpha")),
         "save_strategy": ("steps", "saves the last step as well"),
         "save_steps": (saved_every(spec), origin(spec, "checkpoints.interval")),
         "save_total_limit": (spec.checkpoints.keep if spec.checkpoints else None, origin(spec, "checkpoints.keep")),

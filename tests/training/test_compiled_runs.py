@@ -98,6 +98,13 @@ def test_compiled_alpha_that_is_no_whole_number_is_refused_where_it_would_be_cut
         compiled(backend, lora={"alpha": 0.5})
 
 
+def test_requirements_of_an_environment_are_those_on_verifiers_alone() -> None:
+    requires = ("verifiers-extras>=9", "Verifiers[rl]>=0.3.1")
+    package = Package("sums", Path("sums"), "sums", "0.1.0", "", (), "", requires, (), "v1", None)
+    registry = Registry("acme", {"sums": EnvironmentEntry("sums", owner="acme")})
+    assert environment_of("sums", registry, {"sums": package}).requires == ("Verifiers[rl]>=0.3.1",)
+
+
 @pytest.mark.parametrize("backend", TRAINERS)
 def test_compiled_overrides_are_applied_last_and_shown(backend: str) -> None:
     made = compiled(backend, overrides={"added_by_hand": 7})

@@ -14,6 +14,9 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
 from envwright.declarations.package import folder_of
 from envwright.declarations.problem import nearest
 from envwright.declarations.registry import held_out_of
@@ -243,7 +246,7 @@ def _local(entry: EnvironmentEntry, package: Package | None) -> Environment:
     hub = f"{entry.owner}/{entry.name}"
     if package is None:
         return Environment(entry.name, entry.folder_name, hub, "", None, secrets=entry.secrets)
-    wanted = tuple(text for text in package.requires if text.replace("[", " ").split()[0].startswith("verifiers"))
+    wanted = tuple(text for text in package.requires if canonicalize_name(Requirement(text).name) == "verifiers")
     held_out = held_out_of(entry, package)
     judge = entry.judge.endpoint if entry.judge else UNDECLARED_JUDGE if package.uses_judge else ""
     return Environment(

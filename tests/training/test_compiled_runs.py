@@ -98,6 +98,12 @@ def test_compiled_alpha_that_is_no_whole_number_is_refused_where_it_would_be_cut
         compiled(backend, lora={"alpha": 0.5})
 
 
+def test_size_of_a_run_has_the_nodes_that_are_compiled() -> None:
+    deployment = native("prime-rl", gpus={"train_nodes": 2})["deployment"]
+    assert (deployment["num_train_nodes"], deployment["num_infer_nodes"]) == (2, 1)
+    assert RunSize.of(spec_of("prime-rl", gpus={"train_nodes": 2})).gpus == 3 * 8
+
+
 def test_requirements_of_an_environment_are_those_on_verifiers_alone() -> None:
     requires = ("verifiers-extras>=9", "Verifiers[rl]>=0.3.1")
     package = Package("sums", Path("sums"), "sums", "0.1.0", "", (), "", requires, (), "v1", None)

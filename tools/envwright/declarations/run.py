@@ -211,7 +211,7 @@ class Gpus(Keys):
     def total(self) -> int:
         """GPUs of the whole run."""
         if self.multi_node:
-            return ((self.train_nodes or 1) + (self.inference_nodes or 0)) * self.per_node
+            return ((self.train_nodes or 1) + (self.inference_nodes or 1)) * self.per_node
         return self.train + self.inference
 
 

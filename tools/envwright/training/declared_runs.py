@@ -73,14 +73,14 @@ class DeclaredRun:
         """Size of a step and power of the evaluation, one line each, where a model was recorded."""
         spec, total = self.spec, sum(source.ratio for source in self.spec.environments)
         lines = []
-        for source, used in zip(spec.environments, self.trained_on, strict=False):
+        for source, used in zip(spec.environments, self.trained_on, strict=True):
             if used.recorded is None or used.recorded.scripted:
                 continue
             rewards, batch = used.recorded.rewards, spec.batch_size * source.ratio / total
             found = [*size_lines(rewards, batch=batch, size=spec.group_of(source), tokens=used.recorded.tokens)]
             found.append(prompt_line(used.recorded.prompt_tokens, used.recorded.turns))
             floor = spec.difficulty.above if spec.difficulty else 0.0
-            never = never_learned_line(dict(zip(used.recorded.tasks, rewards, strict=False)), floor)
+            never = never_learned_line(dict(zip(used.recorded.tasks, rewards, strict=True)), floor)
             found += [never] if never else []
             if spec.eval is not None and source.id in {each.id for each in spec.evaluated}:
                 found.append(power_line(rewards, tasks=spec.eval.tasks, rollouts=spec.eval.rollouts))
@@ -112,9 +112,7 @@ class DeclaredRun:
             return least_gpu_hours(works, shape, known, spec.budget.gpu_hour_price, lora=spec.lora is not None)
         train, sample = gpus.train, gpus.inference
         if gpus.multi_node:
-            train, sample = (gpus.train_nodes or 1) * gpus.per_node, (gpus.inference_nodes or 0) * gpus.per_node
-        if not sample:
-            return "unknown, no GPUs that only sample"
+            train, sample = (gpus.train_nodes or 1) * gpus.per_node, (gpus.inference_nodes or 1) * gpus.per_node
         placed = RunGpus(known[1], train, sample, gpus.tensor_parallel, spec.batch_size, spec.lora is not None)
         return hour_range(works, shape, placed)
 

@@ -104,6 +104,12 @@ def test_size_of_a_run_has_the_nodes_that_are_compiled() -> None:
     assert RunSize.of(spec_of("prime-rl", gpus={"train_nodes": 2})).gpus == 3 * 8
 
 
+def test_settings_of_a_source_at_temperature_zero_have_it() -> None:
+    values = native("prime-rl", overrides={"orchestrator": {"train": {"sampling": None}}})
+    values["orchestrator"]["train"]["source"][0]["sampling"] = {"temperature": 0.0}
+    assert TRAINERS["prime-rl"].settings(spec_of("prime-rl"), values).temperatures == {"sums": 0.0}
+
+
 def test_requirements_of_an_environment_are_those_on_verifiers_alone() -> None:
     requires = ("verifiers-extras>=9", "Verifiers[rl]>=0.3.1")
     package = Package("sums", Path("sums"), "sums", "0.1.0", "", (), "", requires, (), "v1", None)

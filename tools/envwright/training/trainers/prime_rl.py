@@ -466,9 +466,8 @@ def _difficulty_bounds(source: Mapping[str, Any]) -> Iterator[tuple[float, ...]]
 
 def _per_source(trained: Sequence[Mapping[str, Any]], path: str, shared: Any) -> dict[str, Any]:
     found = {_source_name(each): number_at(each, path) for each in trained}
-    return {
-        name: value if value is not None else shared for name, value in found.items() if (value or shared) is not None
-    }
+    known = {name: shared if value is None else value for name, value in found.items()}
+    return {name: value for name, value in known.items() if value is not None}
 
 
 def _table(values: Mapping[str, Any], path: str) -> Mapping[str, Any]:

@@ -98,6 +98,14 @@ def test_compiled_alpha_that_is_no_whole_number_is_refused_where_it_would_be_cut
         compiled(backend, lora={"alpha": 0.5})
 
 
+@pytest.mark.parametrize("backend", TRAINERS)
+def test_compiled_key_of_an_environment_is_placed_or_called_left_out(backend: str) -> None:
+    source = {"id": "sums", "harness": {"id": "null"}, "runtime": {"type": "subprocess"}, "max_turns": 3}
+    left_out = {line.partition(":")[0] for line in compiled(backend, environments=[source]).native.left_out}
+    expected = set() if TRAINERS[backend].limits.many_agents else {*source} - {"id"}
+    assert {key for key in source if f"environments[0].{key}" in left_out} == expected
+
+
 def test_size_of_a_run_has_the_nodes_that_are_compiled() -> None:
     deployment = native("prime-rl", gpus={"train_nodes": 2})["deployment"]
     assert (deployment["num_train_nodes"], deployment["num_infer_nodes"]) == (2, 1)

@@ -204,9 +204,9 @@ def nothing_is_sampled(run: RunSubject) -> Iterator[Found]:
 def something_was_left_out(run: RunSubject) -> Iterator[Found]:
     """A declared setting has no place in the trainer's configuration.
 
-    What: Every declared key has a place in the compiled configuration. `volume` is for hosted training, `agents` and
-        `algorithm_settings` are for prime-rl. `difficulty` is for its schema `august`, and for `trl` where the rates of
-        the tasks are known.
+    What: Every declared key has a place in the compiled configuration. `volume` is for hosted training,
+        `algorithm_settings` and an environment's `agents`, `harness`, `runtime` and `max_turns` are for prime-rl.
+        `difficulty` is for its schema `august`, and for `trl` where the rates of the tasks are known.
     Why: The run would silently differ from its declaration.
     Fix: Remove the key, choose another backend, or, for prime-rl, name the `schema` that supports it.
     """

@@ -27,10 +27,12 @@ PLAIN = re.compile(r"(?!(?i:true|false|null|nan|inf|on|off|yes|no)\Z)[A-Za-z_/][
 """Text that Hydra and YAML read as text without quotes."""
 _COMMENT_COLUMN = 56
 OF_ENVWRIGHT = (
-    *("backend", "schema", "environments", "secrets", "gpus.type"),
+    *("backend", "schema", "secrets", "gpus.type"),
     *("submit", "budget", "baseline", "goal", "ignore", "overrides"),
 )
 """Keys of a run that have an effect without a place in the trainer's configuration."""
+OF_SOURCES = ("id", "name", "ratio", "args", "taskset", "agents")
+"""The same of its environments; RUN030 reports `agents` itself."""
 
 
 @dataclass
@@ -139,7 +141,8 @@ def origin(spec: RunSpec, key: str, note: str = "") -> str:
 def without_place(config: NativeConfig, spec: RunSpec) -> Iterator[str]:
     """A line on each declared key that is no value's origin and was not left out for a known reason."""
     placed = (origin.partition(";")[0].removeprefix(f"runs.{spec.name}.") for origin in config.placed)
-    known = {*placed, *OF_ENVWRIGHT, *(re.split("[: ]", line)[0] for line in config.left_out)}
+    of_sources = (f"environments[{index}].{key}" for index in range(len(spec.environments)) for key in OF_SOURCES)
+    known = {*placed, *OF_ENVWRIGHT, *of_sources, *(re.split("[: ]", line)[0] for line in config.left_out)}
     for key in sorted(spec.written):
         if not any(_contains(key, other) or _contains(other, key) for other in known):
             known.add(key)

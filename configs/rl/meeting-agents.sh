@@ -11,7 +11,7 @@ VENV="$PRIME_RL/.venv"
 [ -x "$VENV/bin/python" ] || { echo "$VENV does not exist; in $PRIME_RL run: uv sync --all-extras" >&2; exit 2; }
 export VIRTUAL_ENV="$VENV" UV_PROJECT_ENVIRONMENT="$VENV"
 LOCKED="$VENV/locked.txt"
-"$VENV/bin/python" -c "import sys; from importlib.metadata import distributions as all; found = {f'{each.name}=={each.version}' for each in all() if each.name.lower().replace('_', '-') not in sys.argv[1:]}; print(*sorted(found), sep='\n')" meeting-time > "$LOCKED"
+"$VENV/bin/python" -c "import re, sys; from importlib.metadata import distributions as all; found = {f'{each.name}=={each.version}' for each in all() if re.sub('[-_.]+', '-', each.name).lower() not in sys.argv[1:]}; print(*sorted(found), sep='\n')" meeting-time > "$LOCKED"
 uv pip install --python "$VENV/bin/python" --no-deps environments/meeting_time
 CHECK=$(uv pip check --python "$VENV/bin/python" 2>&1) || [ $? -eq 1 ] || { echo "$CHECK" >&2; exit 1; }
 UNMET=$(grep -F -e '`meeting-time` requires' <<<"$CHECK") && echo "$UNMET" >&2

@@ -19,6 +19,7 @@ from envwright.packages.git import head_of
 from envwright.packages.repository import Repository
 from envwright.training.declared_runs import declared_runs
 from envwright.training.preregistration import started_at
+from envwright.training.trainers.launch_script import LIST_LOCKED
 from envwright_emulator.server import EmulatedHub, emulator
 
 REPOSITORY = Path(__file__).parents[2]
@@ -246,6 +247,15 @@ def test_script_with_package_of_the_hub_keeps_the_trainer(machine: Machine, lock
         done = machine.launch("wordle-verl")
         assert done.returncode == 0, done.stdout + done.stderr
         assert machine.recorded["packages"]["letters"] == installed
+
+
+def test_environment_is_not_among_the_locked_packages_however_it_spells_its_name(tmp_path: Path) -> None:
+    for name in ("Math.V_2", "torch"):
+        wheel(tmp_path, name, "1.0", {})
+    path = os.pathsep.join(map(str, tmp_path.glob("*.whl")))
+    command = [sys.executable, "-S", "-c", LIST_LOCKED, "math-v-2"]
+    done = subprocess.run(command, env={"PYTHONPATH": path}, capture_output=True, text=True, check=True)
+    assert done.stdout == "torch==1.0\n"
 
 
 @pytest.mark.parametrize("name", ["wordle-tinker", "wordle-rllm-tinker"])

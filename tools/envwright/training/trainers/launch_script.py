@@ -29,9 +29,9 @@ INSTALL = 'uv pip install --python "$VENV/bin/python"'
 EXPORTED = 'export VIRTUAL_ENV="$VENV" UV_PROJECT_ENVIRONMENT="$VENV"'
 """`uv run` and `prime env install` follow these variables; another active environment has no effect."""
 LIST_LOCKED = (
-    "import sys; from importlib.metadata import distributions as all; "
+    "import re, sys; from importlib.metadata import distributions as all; "
     "found = {f'{each.name}=={each.version}' for each in all() "
-    "if each.name.lower().replace('_', '-') not in sys.argv[1:]}; print(*sorted(found), sep='\\n')"
+    "if re.sub('[-_.]+', '-', each.name).lower() not in sys.argv[1:]}; print(*sorted(found), sep='\\n')"
 )
 """Python: every package of the trainer at its version, but the environments."""
 

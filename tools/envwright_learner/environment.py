@@ -186,7 +186,7 @@ class Tally:
     reward: float
     """Mean reward over the rollouts that have one."""
     zero_variance: float
-    """Share of groups in which all rewards are equal, so that they teach nothing."""
+    """Share of groups in which all known rewards are equal, so that they teach nothing."""
     failed: int
     rollouts: int
     untrained: int
@@ -198,11 +198,14 @@ class Tally:
 def tally(played: Sequence[PlayedRollout]) -> Tally:
     """Sum up the rollouts of a step."""
     known = [each.reward for each in played if each.reward is not None]
-    groups = [[each.reward for each in group] for _, group in groupby(played, key=lambda each: each.task)]
+    groups = [
+        {each.reward for each in group if each.reward is not None}
+        for _, group in groupby(played, key=lambda each: each.task)
+    ]
     names = dict.fromkeys(name for each in played for name in each.functions)
     return Tally(
         reward=fmean(known) if known else 0.0,
-        zero_variance=fmean(len(set(group)) < 2 for group in groups) if groups else 0.0,
+        zero_variance=fmean(len(group) < 2 for group in groups) if groups else 0.0,
         failed=len(played) - len(known),
         rollouts=len(played),
         untrained=sum(each.reward is not None and each.trajectory is None for each in played),

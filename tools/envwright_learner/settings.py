@@ -14,6 +14,8 @@ from envwright.training.run_folder import UnfitSettings
 from pydantic import Field, TypeAdapter, ValidationError
 
 TABLES = ("rollouts", "grpo", "lora", "wandb")
+WANDB = {"project": "WANDB_PROJECT", "entity": "WANDB_ENTITY", "group": "WANDB_RUN_GROUP", "tags": "WANDB_TAGS"}
+"""Keys of `[wandb]`, each with the variable that W&B reads."""
 MAY_CHANGE = frozenset({"max_steps", "save_steps", "save_total_limit", "eval_steps", "report_to", "logging_steps"})
 """Settings of `[grpo]` that may change before a run is resumed."""
 MAY_CHANGE_OF_ROLLOUTS = frozenset({"max_concurrent", "resume_from", "max_hours", "rare_tasks"})
@@ -98,6 +100,7 @@ def read_settings(path: Path) -> LearnerSettings:
         if not isinstance(table, dict):
             raise UnfitSettings(f"{path}: {name} is not a table")
     _known(path, "rollouts.", tables["rollouts"], RolloutSettings.__dataclass_fields__)
+    _known(path, "wandb.", tables["wandb"], WANDB)
     if "environment" not in tables["rollouts"]:
         raise UnfitSettings(f"{path}: rollouts.environment is missing")
     if tables["grpo"].get("trust_remote_code"):

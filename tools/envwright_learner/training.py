@@ -37,7 +37,7 @@ from envwright_learner.grpo import GRPOConfig, for_a_step, grpo_trainer, silence
 from envwright_learner.model import LoadedModel, SamplingSettings, loaded_model, sampled
 from envwright_learner.rendering import TemplateRenderer
 from envwright_learner.serving import PolicyServer, Sampler, SamplingRequest
-from envwright_learner.settings import LearnerSettings
+from envwright_learner.settings import WANDB, LearnerSettings
 
 HELD_OUT_SHARE, MOST_HELD_OUT = 0.2, 64
 SAMPLED_BY_VLLM = ("top_p", "top_k", "min_p", "repetition_penalty", "generation_kwargs")
@@ -312,12 +312,11 @@ def _refuse_sampling(given: Mapping[str, Any]) -> None:
             )
 
 
-def _wandb(given: Any) -> None:
+def _wandb(given: Mapping[str, Any]) -> None:
     if importlib.util.find_spec("wandb") is None:
         raise UnfitSettings("the run logs to W&B, but wandb is not installed: pip install wandb")
-    names = {"project": "WANDB_PROJECT", "entity": "WANDB_ENTITY", "group": "WANDB_RUN_GROUP", "tags": "WANDB_TAGS"}
     for key, value in given.items():
-        os.environ[names[key]] = ",".join(value) if isinstance(value, list) else str(value)
+        os.environ[WANDB[key]] = ",".join(value) if isinstance(value, list) else str(value)
 
 
 def set_learning_rate(rate: float, optimizer: Any, scheduler: Any) -> None:

@@ -43,6 +43,7 @@ def test_settings_of_committed_file_are_read_completely() -> None:
         (LEAST + "max_concurrent = '8'\n", "rollouts.max_concurrent: Input should be a valid integer"),
         (LEAST + "max_hours = 'soon'\n", "rollouts.max_hours: Input should be a valid number"),
         (LEAST + "eval_tasks = 0\n", "rollouts.eval_tasks: Input should be greater than or equal to 1"),
+        (LEAST + "[wandb]\nmode = 'offline'\n", "there is no wandb.mode"),
         ("model = \n", "is not valid TOML"),
         ("model = 'm'\nrollouts = 3\n", "rollouts is not a table"),
     ],

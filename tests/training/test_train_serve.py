@@ -224,6 +224,10 @@ def test_serve_of_shards_names_the_command_that_merges_them(
     (outputs / "adapter").rename(outputs / "merged" / "step_5" / "lora_adapter")
     _, _, err = serve("merged", "--dry-run")
     assert f"--lora-modules merged@5={outputs / 'merged' / 'step_5' / 'lora_adapter'}" in err
+    (outputs / "global_step_7" / "actor").mkdir(parents=True)
+    for asked in ([], ["--step", "7"]):
+        assert "--target_dir outputs/merged/merged/step_7" in serve("merged", *asked, "--dry-run")[2]
+    assert serve("merged", "--step", "5", "--dry-run")[0] == exit_codes.PASS
 
 
 def test_serve_of_tinker_run_prints_its_address(root: Path, serve: Serve) -> None:

@@ -12,7 +12,7 @@ import os
 import re
 import shutil
 import threading
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -95,8 +95,10 @@ def kept_model(root: Path, registry: Registry, text: str, stop: threading.Event)
     steps = _steps(folder, trainer.kept)
     if trainer.limits.hosted and (not steps or (step is not None and step not in steps)):
         raise _on_platform(spec, step, stop)
-    if not steps:
-        raise _nothing_kept(folder, spec, step, trainer.kept)
+    shards = _numbered(folder, trainer.kept.shards) if trainer.kept.shards else {}
+    last = max({*steps, *shards}, default=None) if step is None else step
+    if not steps or (last in shards and last not in steps):
+        raise _nothing_kept(folder, spec, step, trainer.kept, sorted(shards))
     return _whole(folder, spec, step, steps, trainer.kept)
 
 
@@ -132,8 +134,9 @@ def _numbered(folder: Path, pattern: str) -> dict[int, Path]:
     return found
 
 
-def _nothing_kept(folder: Path, spec: RunSpec, step: int | None, kept: KeptFolders) -> NoKeptModel:
-    shards = sorted(_numbered(folder, kept.shards)) if kept.shards else []
+def _nothing_kept(
+    folder: Path, spec: RunSpec, step: int | None, kept: KeptFolders, shards: Sequence[int]
+) -> NoKeptModel:
     if shards:
         wanted = step if step in shards else shards[-1]
         message = f"{folder / kept.shards.format(step=wanted)} has shards, which vLLM does not load"

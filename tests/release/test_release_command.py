@@ -26,8 +26,10 @@ from envwright.cli.main import main
 from envwright.hub.access import Prime
 from envwright.packages.repository import Repository
 from envwright.release.ledger import ReleaseLedger
-from envwright.release.plan import ExternalStep
+from envwright.release.plan import Desired, ExternalStep, ReleasePlan, ReleaseStep
+from envwright.release.plan_report import plan_annotations, render_plan_text
 from envwright.release.release import outcome
+from envwright.rules.engine import Finding
 from envwright.system.workspace import Workspace
 from envwright_emulator.server import EmulatedHub
 from small_repository import edit, git, passed, small_repository
@@ -239,6 +241,18 @@ def test_plan_change_without_new_version_fails(place: Place) -> None:
     assert (found["rule"], found["fix"]) == ("REL001", "envwright bump reverse-text")
     assert place.run("bump", "reverse-text") == 0
     assert place.run("plan", "--changed", "HEAD~1") == 0
+
+
+@pytest.mark.parametrize("many", [False, True])
+def test_plan_that_leaves_out_unchanged_environments_shows_their_findings(many: bool) -> None:
+    names = ["math.v2", *(f"sums-{number}" for number in range(60 if many else 2))]
+    steps = tuple(ReleaseStep(Desired(name, "acme", "0.1.0", "", "PUBLIC"), "unchanged", "") for name in names)
+    found = Finding("REL001", "release", "error", "the version is not raised", "raise it", file="rewards.py")
+    plan = ReleasePlan(steps, findings={"math.v2": (found,)})
+    shown = render_plan_text(plan, quiet=not many)
+    assert "the version is not raised" in shown
+    assert f"{len(names) - 1} unchanged" in shown
+    assert "file=environments/math_v2/rewards.py" in plan_annotations(plan)[0]
 
 
 @pytest.mark.slow

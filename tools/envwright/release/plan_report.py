@@ -9,6 +9,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+from envwright.declarations.package import folder_of
 from envwright.files.atomic_write import write_whole
 from envwright.release.plan import REFUSED, WRITES
 from envwright.reports.declared_runs import finding_data
@@ -41,10 +42,10 @@ MOST_ROWS = 300
 
 
 def render_plan_text(plan: ReleasePlan, *, quiet: bool = False) -> str:
-    """The plan for a terminal; with `quiet` without unchanged environments."""
+    """The plan for a terminal; with `quiet` without unchanged environments that have no finding."""
     lines = [*_heads(plan)]
     width = max((len(step.desired.address) for step in plan.steps), default=0)
-    shown = [step for step in plan.steps if step.action != "unchanged" or not (quiet or len(plan.steps) > 50)]
+    shown = [*_busy(plan)] if quiet or len(plan.steps) > 50 else plan.steps
     for step in shown:
         lines.append(
             f"{SIGNS.get(step.action, '!')} {step.desired.address:<{width}}  {step.action:<10}  {_reason(step)}"
@@ -52,12 +53,16 @@ def render_plan_text(plan: ReleasePlan, *, quiet: bool = False) -> str:
         if step.next:
             lines.append(f"  {'':<{width}}  next: {step.next}")
         lines += [f"  {'':<{width}}  {_worded(finding)}" for finding in plan.findings.get(step.desired.name, ())]
-    unchanged = sum(step.action == "unchanged" for step in plan.steps)
-    if unchanged and len(shown) < len(plan.steps):
-        lines.append(f"  {unchanged:,} unchanged")
+    if idle := len(plan.steps) - len(shown):
+        lines.append(f"  {idle:,} unchanged")
     lines += [f"{text[: -len(text.lstrip(' '))]}{on_one_line(text)}" for text in _others(plan)]
     lines += ["", _sum(plan)]
     return "\n".join(visible(line).replace("\n", " ") for line in lines) + "\n"
+
+
+def _busy(plan: ReleasePlan) -> Iterator[ReleaseStep]:
+    """The steps but those of unchanged environments without a finding."""
+    return (step for step in plan.steps if step.action != "unchanged" or plan.findings.get(step.desired.name))
 
 
 def _heads(plan: ReleasePlan) -> Iterator[str]:
@@ -132,14 +137,13 @@ def render_plan_markdown(plan: ReleasePlan) -> str:
     """The plan as a page of Markdown, in which names and messages are escaped."""
     parts = ["## What merging would publish\n" if not plan.not_asked else "## What is declared\n"]
     parts += [f"{prose(line)}\n" for line in _heads(plan) if line]
-    busy = [step for step in plan.steps if step.action != "unchanged" or plan.findings.get(step.desired.name)]
+    busy = [*_busy(plan)]
     if busy:
         parts.append("| | environment | action | version | what |\n|---|---|---|---|---|")
         parts[-1] += "".join(f"\n{_row(step)}" for step in busy[:MOST_ROWS]) + "\n"
     if len(busy) > MOST_ROWS:
         parts.append(f"{len(busy) - MOST_ROWS:,} more are in plan.json.\n")
-    idle = len(plan.steps) - len(busy)
-    if idle:
+    if idle := len(plan.steps) - len(busy):
         parts.append(f"{idle:,} unchanged.\n")
     for step in busy[:MOST_ROWS]:
         parts += [
@@ -191,7 +195,7 @@ def _run_data(run: PlannedRun) -> dict[str, Any]:
 
 def _size_data(size: RunSize) -> dict[str, Any]:
     spec = size.spec
-    counted = {"model": spec.model, "steps": spec.max_steps, "rollouts": spec.max_steps * spec.batch_size}
+    work = {"model": spec.model, "steps": spec.max_steps, "rollouts": spec.max_steps * spec.batch_size}
     cost = {"gpus": size.gpus, "hours": spec.budget.hours, "gpu_hours": size.gpu_hours}
     cost |= {"gpu_hour_price": size.gpu_hour_price, "dollars": size.dollars}
     estimated = {
@@ -199,7 +203,7 @@ def _size_data(size: RunSize) -> dict[str, Any]:
         "estimated_dollars": size.estimated_dollars and list(size.estimated_dollars),
         "estimate": size.estimate_line,
     }
-    return {**counted, **cost, **estimated}
+    return {**work, **cost, **estimated}
 
 
 def _step_data(plan: ReleasePlan, step: ReleaseStep) -> dict[str, Any]:
@@ -246,7 +250,7 @@ def plan_annotations(plan: ReleasePlan) -> list[str]:
     """Findings of the rules of versions, and steps that need a decision, as workflow commands of GitHub."""
     commands = []
     for step in plan.steps:
-        folder = f"environments/{step.desired.name.replace('-', '_')}"
+        folder = f"environments/{folder_of(step.desired.name)}"
         for found in plan.findings.get(step.desired.name, ()):
             file, about = f"{folder}/{found.file or 'pyproject.toml'}", step.desired.name
             commands += [] if found.ignored else [_annotation(found, file, about)]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import shutil
+import threading
 import urllib.request
 import zipfile
 from collections.abc import Iterator
@@ -16,7 +17,10 @@ from emulator_client import publish
 from envwright import exit_codes
 from envwright.cli import questions, train_hub
 from envwright.cli.main import main
+from envwright.hub.access import HubAccess
+from envwright.hub.runs import TrainingOffer
 from envwright.packages.repository import Repository
+from envwright.training.hub_run import HubRunSettings, TrainingPlatform, hub_run_notes
 from envwright_emulator.server import EmulatedHub
 from loopback_server import serving
 
@@ -401,6 +405,12 @@ def test_train_hub_dry_run_without_key_writes_a_file_that_check_keeps(
     capsys.readouterr()
     assert train(repository, "compile", "--check") == 0
     assert "gsm8k" not in capsys.readouterr().err
+
+
+def test_train_hub_without_a_gpu_type_names_no_cost_where_the_platform_chooses() -> None:
+    platform = TrainingPlatform(None, HubAccess(""), TrainingOffer((), {"H100": 2.0, "B200": None}), threading.Event())
+    *_, last = hub_run_notes(HubRunSettings(["acme/a@1"], volume="v"), platform)
+    assert last == "GPU types (--gpu-type): H100, B200; without it the platform chooses"
 
 
 @pytest.mark.parametrize(

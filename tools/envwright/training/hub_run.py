@@ -234,10 +234,9 @@ def hub_run_notes(settings: HubRunSettings, platform: TrainingPlatform) -> Itera
         latest := [environment for environment in settings.environments if "@" not in environment]
     ):
         yield f"note: not pinned: {', '.join(latest)}; name OWNER/NAME@VERSION, or a key that reads the latest"
-    prices = {kind: price for kind, price in offer.gpus.items() if price is not None}
-    kind = settings.gpu_type or (next(iter(prices)) if len(prices) == 1 else "")
-    if kind in prices:
+    kind = settings.gpu_type or (next(iter(offer.gpus)) if len(offer.gpus) == 1 else "")
+    if (price := offer.gpus.get(kind)) is not None:
         count = sum(settings.gpus or (1, 1))
-        yield f"cost: {count} GPUs of {kind} at ${prices[kind]:g} an hour: ${count * prices[kind]:g} per hour"
+        yield f"cost: {count} GPUs of {kind} at ${price:g} an hour: ${count * price:g} per hour"
     elif offer.gpus and not settings.gpu_type:
         yield f"GPU types (--gpu-type): {', '.join(offer.gpus)}; without it the platform chooses"

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from envwright.cli.main import main
 from envwright.declarations.document import parse_document
+from envwright.declarations.package import Package, RewardDeclaration
 from envwright.declarations.registry import registry_of
 from envwright.declarations.run import run_spec
 from envwright.facts.training_log import metrics_of_rows, read_metrics
@@ -19,7 +20,7 @@ from envwright.rules.diagnosis import RunLog
 from envwright.rules.engine import findings
 from envwright.statistics.series import series_of
 from envwright.training import trainers
-from envwright.training.follow import registry_patch
+from envwright.training.follow import Followed, registry_patch
 from envwright.training.trainers import metric_names, zero_variance_pairs
 from envwright_emulator.server import EmulatedHub
 
@@ -333,6 +334,16 @@ def test_curve_of_a_long_run_has_some_of_its_steps(tmp_path: Path) -> None:
     points = report.curves[0].points
     assert (points[0].step, points[1].step, points[-1].step) == (0, 3, 4_999)
     assert len(points) <= 2_001
+
+
+@pytest.mark.parametrize(
+    ("folder", "name"), [("other/outputs/first", "first"), ("other/qwen-2.5", "other"), ("qwen-2.5", "qwen-2.5")]
+)
+def test_folder_of_metrics_is_the_run_of_its_nearest_folder(folder: str, name: str, tmp_path: Path) -> None:
+    (tmp_path / "registry.yaml").write_text(REGISTRY)
+    (tmp_path / folder).mkdir(parents=True)
+    (tmp_path / folder / "metrics.jsonl").write_text(lines([{"step": step, "reward": 0.5} for step in range(3)]))
+    assert diagnosed(tmp_path, str(tmp_path / folder))[1].name == name
 
 
 def test_curves_have_intervals_gaps_and_finding_steps(tmp_path: Path) -> None:

@@ -357,8 +357,9 @@ def followed(checkout: Checkout, target: str, declared_as: str | None, stop: thr
         raise NotFound(f"there is no run {declared_as} in {REGISTRY_FILE}{meant}")
     path = Path(target)
     if path.exists():
-        spec = specs.get(declared_as or "") or next((specs[part] for part in path.parts if part in specs), None)
-        name = declared_as or (spec.name if spec else path.resolve().stem or path.resolve().parent.name)
+        nearest_first = (specs[part] for part in reversed(path.parts) if part in specs)
+        spec, place = specs.get(declared_as or "") or next(nearest_first, None), path.resolve()
+        name = declared_as or (spec.name if spec else place.name if path.is_dir() else place.stem)
         return _of_files(checkout, name, spec, read_metrics(path), path if path.is_dir() else path.parent)
     spec = specs.get(target)
     if spec is not None and not trainer_named(spec.backend).limits.hosted:

@@ -336,6 +336,14 @@ def test_curve_of_a_long_run_has_some_of_its_steps(tmp_path: Path) -> None:
     assert len(points) <= 2_001
 
 
+def test_band_of_the_reward_counts_the_groups_of_the_environment(tmp_path: Path) -> None:
+    (tmp_path / "registry.yaml").write_text(REGISTRY.replace("[{id: sums}]", "[{id: sums, group_size: 32}]"))
+    (tmp_path / "metrics.jsonl").write_text(lines([{"step": s, "reward": 0.5, "reward_std": 0.2} for s in range(3)]))
+    _, report = diagnosed(tmp_path, str(tmp_path / "metrics.jsonl"), "--run", "first")
+    half = 3.182 * 0.2 / 2  # Student's t with 3 degrees for 128 rollouts in 4 groups
+    assert report.curves[0].points[0].high == pytest.approx(0.5 + half, abs=1e-4)
+
+
 @pytest.mark.parametrize(
     ("folder", "name"), [("other/outputs/first", "first"), ("other/qwen-2.5", "other"), ("qwen-2.5", "qwen-2.5")]
 )

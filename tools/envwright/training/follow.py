@@ -233,9 +233,9 @@ def _half_widths(run: Followed, series: Mapping[str, Series]) -> dict[int, float
     Rollouts of one group belong to one task, so a group counts as one observation; the interval is at worst too wide.
     """
     spread, spec = series.get("reward_std"), run.spec
-    if spread is None or spec is None or spec.group_size < 1:
+    if spread is None or spec is None:
         return {}
-    groups = max(1, spec.batch_size // spec.group_size)
+    groups = max(1, spec.batch_size // max(map(spec.group_of, spec.environments)))
     critical = t_quantile(0.95, groups - 1)
     if not isfinite(critical):
         return {}

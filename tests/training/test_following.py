@@ -354,6 +354,17 @@ def test_folder_of_metrics_is_the_run_of_its_nearest_folder(folder: str, name: s
     assert diagnosed(tmp_path, str(tmp_path / folder))[1].name == name
 
 
+def test_range_of_a_mix_is_open_if_one_environment_declares_no_maximum() -> None:
+    packages = {
+        name: Package(name, Path(name), name, "0", "", (), "", (), (), "v1", None, reward=RewardDeclaration(max=most))
+        for name, most in (("sums", 1.0), ("texts", None))
+    }
+    used = [{"id": name} for name in packages]
+    declared = {"backend": "prime-rl", "model": "M", "environments": used, "max_steps": 9}
+    spec = run_spec("mine", declared, {}, "registry.yaml")
+    assert Followed("mine", metrics_of_rows([], "nothing"), spec, packages=packages).range == (0.0, None)
+
+
 def test_curves_have_intervals_gaps_and_finding_steps(tmp_path: Path) -> None:
     (tmp_path / "registry.yaml").write_text(REGISTRY)
     rows = [{"step": s, "reward/all/mean": 0.0, "reward/all/std": 0.2, "loss/mean": 1.0} for s in range(60) if s != 30]

@@ -151,11 +151,11 @@ class Followed:
 
     @property
     def range(self) -> tuple[float, float | None]:
-        """The range of the reward, by the environments' declarations; from 0 without one."""
+        """The range of the reward, by the environments' declarations: from 0, and open, where one declares none."""
         used = [self.packages.get(source.id) for source in self.spec.environments] if self.spec else []
         lows = [package.reward.min for package in used if package is not None and package.reward.min is not None]
         highs = [package.reward.max for package in used if package is not None and package.reward.max is not None]
-        return min([0.0, *lows]), max(highs) if highs else None
+        return min([0.0, *lows]), max(highs) if highs and len(highs) == len(used) else None
 
 
 def diagnose(run: Followed) -> tuple[Finding, ...]:

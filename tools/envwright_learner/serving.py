@@ -16,7 +16,7 @@ from typing import Any, Self
 from aiohttp import web
 from envwright.system.loopback import served
 from envwright.text.plain_data import parsed_json
-from envwright_worker.endpoint.dialects import InvalidRequest
+from envwright_worker.endpoint.dialects import InvalidRequest, asked_tokens
 from envwright_worker.messages import Message, text_of
 
 from envwright_learner.rendering import Renderer, ToolSchemas, UnfitTemplate
@@ -155,13 +155,10 @@ def _asked(body: Any) -> tuple[list[Message], ToolSchemas, int | None, float]:
         raise InvalidRequest("this endpoint does not stream")
     if body.get("n") not in (None, 1):
         raise InvalidRequest("this endpoint returns one reply per request")
-    most = body.get("max_completion_tokens") or body.get("max_tokens")
-    if most is not None and (not isinstance(most, int) or most < 1):
-        raise InvalidRequest("max_tokens must be a number of at least 1")
     temperature = 1.0 if body.get("temperature") is None else body["temperature"]
     if not isinstance(temperature, int | float) or not 0 <= temperature < math.inf:
         raise InvalidRequest("temperature must be a number of at least 0")
-    return messages, body.get("tools") or (), most, float(temperature)
+    return messages, body.get("tools") or (), asked_tokens(body), float(temperature)
 
 
 def _completion(model: str, reply: Message, turn: Turn, *, ended: bool) -> dict[str, Any]:

@@ -340,7 +340,7 @@ class Checkout:
 
 
 def checkout_of(root: Path) -> Checkout:
-    """The repository at a folder, or `None`; raises `DeclarationError` if its registry is wrong."""
+    """The folder, with its registry if there is one; raises `DeclarationError` if its registry is wrong."""
     root = root.absolute()
     return Checkout(root, load_registry(root) if (root / REGISTRY_FILE).is_file() else None)
 

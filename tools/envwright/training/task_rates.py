@@ -64,8 +64,8 @@ def rates_of(spec: RunSpec, registry: Registry, packages: Mapping[str, Package])
 def rates_of_rollouts(spec: RunSpec, digest: str, replies: RunReplies) -> TaskRates:
     """The rates in the last half of the steps that were read."""
     steps = replies.steps[len(replies.steps) // 2 :]
-    late = [each for each in replies.trained if each.step >= steps[0]]
-    tasks = _means((each.index, each.reward or 0.0) for each in late if each.index is not None)
+    late = ((each.index, each.reward) for each in replies.trained if each.step >= steps[0])
+    tasks = _means((task, reward) for task, reward in late if task is not None and reward is not None)
     source = spec.environments[0]
     return TaskRates(source.id, digest, f"{spec.name}, steps {steps[0]} to {steps[-1]}", tasks, source.settings)
 

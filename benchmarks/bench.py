@@ -20,7 +20,6 @@ import shutil
 import statistics
 import subprocess
 import sys
-import tempfile
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -28,21 +27,16 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-import psutil
 import saving
 import scale
 import starting
 from envwright.system.workspace import code_digest
 
 ROOT = Path(__file__).parents[1]
-ENVWRIGHT = [sys.executable, "-m", "envwright"]
 RESULTS = ROOT / "benchmarks/results.json"
 MEASURED = (ROOT / "tools", ROOT / "benchmarks", ROOT / "environments")
 """Measurements with other code in these folders are repeated."""
 HEAD = ("| what | measured | promised | kept | note |", "|---|---|---|---|---|")
-ENVIRONMENT = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
-ENVIRONMENT["PYTHONPATH"] = str(ROOT / "tools")
-
 REWARDS_STAGES = ("tasks", "rewards", "validation", "tests", "invariants", "search", "mutation")
 
 
@@ -150,46 +144,31 @@ def render_rows(measured: Sequence[Measurement]) -> str:
     return "\n".join(lines)
 
 
-def envwright(*arguments: str) -> tuple[float, float, str]:
-    """Run a command; its wall time in seconds, the host's own peak memory in MB, what it printed."""
-    with tempfile.TemporaryFile("w+") as printed:
-        started = time.perf_counter()
-        command = [*ENVWRIGHT, *arguments]
-        process = subprocess.Popen(command, cwd=ROOT, env=ENVIRONMENT, stdout=printed, stderr=subprocess.DEVNULL)
-        peak = 0.0
-        while process.poll() is None:
-            peak = max(peak, resident(process.pid))
-            time.sleep(0.005)
-        seconds = time.perf_counter() - started
-        printed.seek(0)
-        output = printed.read()
-    if process.returncode not in (0, 1):
-        raise SystemExit(f"envwright {' '.join(arguments)} ended with {process.returncode}:\n{output}")
-    return seconds, peak, output
+def envwright(*arguments: str) -> scale.Cost:
+    """Run a command in this repository; an environment that fails its gates is measured too."""
+    return scale.cost_of([*scale.ENVWRIGHT, *arguments], ROOT, accepted=(0, 1))
 
 
-def resident(pid: int) -> float:
-    """Memory of one process without its children, in MB: what the system counts for them is their sum's peak."""
-    try:
-        return float(psutil.Process(pid).memory_info().rss) / 2**20
-    except psutil.Error:
-        return 0.0
+def data_of(script: str, *arguments: str) -> Any:
+    """What a script beside this one measured, in a process of its own."""
+    command = [sys.executable, ROOT / "benchmarks" / script, *arguments]
+    return json.loads(subprocess.run(command, env=scale.ours(), check=True, capture_output=True, text=True).stdout)
 
 
 def help_time() -> list[Measurement]:
     """The start-up time of the command line."""
-    seconds = statistics.median(envwright("--help")[0] for _ in range(5))
+    seconds = statistics.median(envwright("--help").seconds for _ in range(5))
     return [Measurement("`envwright --help`", seconds, 0.3, "s", note="median of 5")]
 
 
 def cached_validate() -> list[Measurement]:
     """All environments, nothing changed."""
     envwright("validate")
-    seconds, memory, output = envwright("validate")
-    assert "all from the cache" in output
+    cached = envwright("validate")
+    assert "all from the cache" in cached.output
     return [
-        Measurement("`validate`, all environments, nothing changed", seconds, 3.0, "s"),
-        Measurement("host memory of that run", memory, 150.0, "MB"),
+        Measurement("`validate`, all environments, nothing changed", cached.seconds, 3.0, "s"),
+        Measurement("host memory of that run", cached.host, 150.0, "MB"),
     ]
 
 
@@ -200,12 +179,12 @@ def one_environment() -> list[Measurement]:
     for file in sorted((ROOT / "environments").glob("*/pyproject.toml")):
         name = file.parent.name.replace("_", "-")
         shutil.rmtree(ROOT / ".envwright/facts" / name, ignore_errors=True)
-        seconds, memory, output = envwright("validate", name, "--format", "json")
-        stages = json.loads(output)["environments"][0]["stage_seconds"]
-        after = seconds - stages["load"]
-        note = f"{seconds:.1f} s in all, host {memory:.0f} MB"
+        cost = envwright("validate", name, "--format", "json")
+        stages = json.loads(cost.output)["environments"][0]["stage_seconds"]
+        after = cost.seconds - stages["load"]
+        note = f"{cost.seconds:.1f} s in all, host {cost.host:.0f} MB"
         measured.append(Measurement(f"`validate -- {name}` after its import", after, 6.0, "s", note=note))
-        measured.append(Measurement(f"host memory, {name}", memory, 150.0, "MB"))
+        measured.append(Measurement(f"host memory, {name}", cost.host, 150.0, "MB"))
         gate = sum(stages[stage] for stage in REWARDS_STAGES)
         measured.append(Measurement(f"rewards gate, {name}, after import", gate, 20.0, "s"))
     return measured
@@ -262,9 +241,7 @@ def scoring_ratio(name: str) -> tuple[float, float, float]:
 
 def judging() -> list[Measurement]:
     """The distribution gate on many rollouts, in a process of its own."""
-    command = [sys.executable, ROOT / "benchmarks/judging.py", "10000"]
-    output = subprocess.run(command, env=ENVIRONMENT, check=True, capture_output=True, text=True).stdout
-    data = json.loads(output)
+    data = data_of("judging.py", "10000")
     return [
         Measurement("10,000 rollouts judged", data["seconds"], 2.0, "s"),
         Measurement("memory of that process", data["megabytes"], 300.0, "MB"),
@@ -273,8 +250,7 @@ def judging() -> list[Measurement]:
 
 def releasing() -> list[Measurement]:
     """A plan of a thousand environments beside a Hub on loopback."""
-    command = [sys.executable, ROOT / "benchmarks/releasing.py", "1000"]
-    data = json.loads(subprocess.run(command, env=ENVIRONMENT, check=True, capture_output=True, text=True).stdout)
+    data = data_of("releasing.py", "1000")
     note = f"{data['cpu_seconds']:.1f} s of processor time"
     return [
         Measurement("`plan`, 1,000 environments, a Hub on loopback", data["seconds"], 10.0, "s", note=note),
@@ -285,8 +261,7 @@ def releasing() -> list[Measurement]:
 
 def sandboxing() -> list[Measurement]:
     """The same environments with and without the sandbox, alternately, nothing remembered."""
-    command = [sys.executable, ROOT / "benchmarks/sandboxing.py", "5"]
-    data = json.loads(subprocess.run(command, env=ENVIRONMENT, check=True, capture_output=True, text=True).stdout)
+    data = data_of("sandboxing.py", "5")
     confined, plain = data["medians"]["preferred"], data["medians"]["none"]
     note = f"{confined:.1f} and {plain:.1f} s for {data['environments']}, medians of {len(data['seconds']['none'])}"
     name = "cost of the sandbox for each environment, in processor time"
@@ -298,8 +273,7 @@ def sandboxing() -> list[Measurement]:
 
 def reporting() -> list[Measurement]:
     """The HTML report of a big monorepo: measured, written, and opened in a real browser."""
-    command = [sys.executable, ROOT / "benchmarks/pages.py"]
-    data = json.loads(subprocess.run(command, env=ENVIRONMENT, check=True, capture_output=True, text=True).stdout)
+    data = data_of("pages.py")
     what = f"report of {data['environments']} environments and {data['rollouts']:,} rollouts"
     part = "profiles, distributions and the choice of conversations"
     note = f"of one core; of it {data['measuring']:.1f} s for {part}, the rest for six forms"
@@ -317,7 +291,7 @@ def reporting() -> list[Measurement]:
 def calibration() -> list[Measurement]:
     """A/A pairs and the power of drift; the tables are in calibration.md."""
     command = [sys.executable, ROOT / "benchmarks/calibration.py"]
-    subprocess.run(command, env=ENVIRONMENT, stdout=sys.stderr, check=False)
+    subprocess.run(command, env=scale.ours(), stdout=sys.stderr, check=True)
     data = json.loads((ROOT / "benchmarks/calibration.json").read_text())
     worst = max(data["calibrations"], key=lambda one: one["pass_fail"])
     note = f"[calibration.md](calibration.md), {data['pairs']:,} pairs each; most with {worst['policy']}"

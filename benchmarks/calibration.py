@@ -42,8 +42,6 @@ PLAYED = ("gsm8k", "date-arithmetic")
 """Environments whose real evaluations are compared, one of each generation of verifiers."""
 PAIRS = 1_000
 SEED = 20_26
-MOST_FLIPS = 0.05
-"""The share of A/A pairs that may pass once and fail once."""
 Skills = Callable[[random.Random], float]
 Pay = Callable[[float, random.Random], float]
 """What one rollout earns, given the skill on its task."""
@@ -313,8 +311,8 @@ def render(
     return "\n".join(lines) + "\n"
 
 
-def main(pairs: int = PAIRS) -> int:
-    """Measure, print and write; exit code 1 when more pairs flip than promised."""
+def main(pairs: int = PAIRS) -> None:
+    """Measure, print and write."""
     started = time.perf_counter()
     calibrations, powers = measured(pairs)
     played = {name: played_verdicts(name) for name in PLAYED}
@@ -330,8 +328,7 @@ def main(pairs: int = PAIRS) -> int:
     (folder / "calibration.md").write_text(table)
     print(table)
     print(f"{time.perf_counter() - started:.1f} s", file=sys.stderr)
-    return 0 if all(each.pass_fail <= MOST_FLIPS for each in calibrations) else 1
 
 
 if __name__ == "__main__":
-    sys.exit(main(int(sys.argv[1]) if len(sys.argv) > 1 else PAIRS))
+    main(int(sys.argv[1]) if len(sys.argv) > 1 else PAIRS)

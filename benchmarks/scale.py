@@ -21,7 +21,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -64,8 +64,13 @@ class Line:
     note: str = ""
 
 
-def cost_of(command: Sequence[str | Path], folder: Path, environment: dict[str, str] | None = None) -> Cost:
-    """Run a command to its end and watch it; a non-zero exit code is the end of the benchmark."""
+def cost_of(
+    command: Sequence[str | Path],
+    folder: Path,
+    environment: dict[str, str] | None = None,
+    accepted: Collection[int] = (0,),
+) -> Cost:
+    """Run a command to its end and watch it; an exit code that is not accepted is the end of the benchmark."""
     before = os.times()
     started = time.perf_counter()
     with tempfile.TemporaryFile("w+") as printed, tempfile.TemporaryFile("w+") as complaints:
@@ -84,7 +89,7 @@ def cost_of(command: Sequence[str | Path], folder: Path, environment: dict[str, 
         printed.seek(0)
         complaints.seek(0)
         output = printed.read()
-        if process.returncode != 0:
+        if process.returncode not in accepted:
             text = " ".join(map(str, command))
             raise SystemExit(f"{text} ended with {process.returncode}:\n{(output + complaints.read())[-3000:]}")
     after = os.times()

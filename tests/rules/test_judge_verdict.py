@@ -63,10 +63,11 @@ def test_own_failure_decides_its_gate_and_leaves_others_open(kind: str, schema: 
 @pytest.mark.parametrize("kind", OWN)
 @pytest.mark.parametrize("stage", STAGES)
 def test_own_failure_of_any_stage_is_reported(stage: engine.Any, kind: str) -> None:
-    """Each stage's own failure is a finding of the first gate that needs it."""
+    """Each stage's own failure is a finding of the first gate that needs it; without a network it proves nothing."""
     judgement = judge(unloaded(stage, kind))
     verdict = judgement.gates[stage_named(stage).gates[0]].verdict
-    assert verdict in (("inconclusive", "fail") if kind == "network" else ("fail",))
+    is_offline = kind == "network" and stage not in ("venv", "wheel")  # which are made with one
+    assert verdict == ("inconclusive" if is_offline else "fail")
     assert judgement.findings
 
 

@@ -6,8 +6,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from envwright.rules.engine import Found, Subject, rule
-from envwright.rules.evidence import Evidence, described, of_failure
-from envwright.rules.failures import own_failure
+from envwright.rules.evidence import Evidence
+from envwright.rules.failures import stage_fails
 from envwright.rules.rewards.time import left_out
 from envwright.statistics.baseline import drift
 from envwright.statistics.checks import MIN_COVERAGE, MeasuredCheck
@@ -171,11 +171,7 @@ def distribution_evaluation_fails(subject: Subject) -> Iterator[Found]:
     Why: Nothing is proven without a measurement.
     Fix: Fix the reported line. The traceback is in the evidence.
     """
-    failure = own_failure(subject, "distribution")
-    if failure is not None:
-        yield Found(
-            f"the evaluation of the distribution gate failed: {described(failure)}", of_failure(failure), failure.place
-        )
+    yield from stage_fails(subject, "distribution", "the evaluation of the distribution gate")
 
 
 @rule("DST010", gate="distribution")

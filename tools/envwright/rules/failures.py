@@ -8,8 +8,12 @@ from typing import TYPE_CHECKING
 from envwright_worker.policies.baselines import oracle
 
 from envwright.declarations.references import reason_against
+from envwright.rules.engine import Found
+from envwright.rules.evidence import described, of_failure
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from envwright.facts.observed import Failure, FailureKind, Rollout, Score
     from envwright.facts.stages import StageName
     from envwright.rules.engine import Subject
@@ -153,6 +157,20 @@ def own_failure(subject: Subject, stage: StageName, *kinds: FailureKind) -> Fail
     failure = subject.facts.failures.get(stage)
     is_wanted = failure is not None and (failure.kind in kinds if kinds else failure.is_own)
     return failure if is_wanted else None
+
+
+def stage_fails(subject: Subject, stage: StageName, what: str) -> Iterator[Found]:
+    """A finding where a stage fails by the environment's own doing; without a network it proves nothing."""
+    failure = own_failure(subject, stage)
+    if failure is not None:
+        offline = needs_the_network(failure)
+        yield Found(
+            f"{what} failed: {described(failure)}",
+            of_failure(failure),
+            failure.place,
+            fix=OFFLINE_FIX if offline else None,
+            inconclusive=offline,
+        )
 
 
 def needs_the_network(failure: Failure | None) -> bool:

@@ -12,7 +12,7 @@ from envwright_worker.policies.baselines import oracle
 from envwright.facts.observed import Place
 from envwright.facts.reward_numbers import is_reward_number, number
 from envwright.rules.engine import Found, Subject, merged, rule
-from envwright.rules.evidence import Evidence, described, of_conversation, of_failure
+from envwright.rules.evidence import Evidence, described, of_conversation
 from envwright.rules.failures import (
     NO_REFERENCE,
     OFFLINE_FIX,
@@ -21,9 +21,8 @@ from envwright.rules.failures import (
     is_endless,
     is_offline,
     is_outside_the_environment,
-    needs_the_network,
-    own_failure,
     refuses_reply,
+    stage_fails,
 )
 from envwright.rules.reference_replies import gold_by_task
 from envwright.rules.rewards.time import left_out
@@ -254,16 +253,7 @@ def smoke_evaluation_fails(subject: Subject) -> Iterator[Found]:
     Why: Training fails in its first step. The same failure occurs there.
     Fix: Fix the reported line. The traceback is in the evidence.
     """
-    failure = own_failure(subject, "smoke")
-    if failure is not None:
-        offline = needs_the_network(failure)
-        yield Found(
-            f"the smoke evaluation failed: {described(failure)}",
-            of_failure(failure),
-            failure.place,
-            fix=OFFLINE_FIX if offline else None,
-            inconclusive=offline,
-        )
+    yield from stage_fails(subject, "smoke", "the smoke evaluation")
 
 
 @rule("SMK014", gate="smoke", severity="advice")

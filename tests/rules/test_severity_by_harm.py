@@ -9,6 +9,7 @@ import pytest
 from cases_of_rewards import adder, tooled, unscored
 from cases_of_schema import data, two_splits
 from cases_of_search import exploit, searched
+from cases_of_smoke import failed
 from envwright.declarations.package import AnswerDeclaration, RewardDeclaration, SourceNote
 from envwright.facts.observed import Cut, Difference, GoldSweep, Growth, Place, Repetition, Score
 from envwright.facts.search import Broken
@@ -249,6 +250,12 @@ def test_unknown_numbers_of_omitted_work_are_left_out() -> None:
 )
 def test_misspelt_model_is_taken_for_the_one_of_its_size_and_variant(written: str, meant: str) -> None:
     assert f"Did you mean {meant}?" in the("RUN003", run(model=written)).fix
+
+
+def test_rollout_that_lacks_the_network_decides_nothing() -> None:
+    found = the("SMK001", failed(kind="network"))
+    assert found.inconclusive
+    assert "`--allow-network`" in found.fix
 
 
 def test_tool_that_raises_on_some_calls_is_a_warning() -> None:

@@ -21,6 +21,7 @@ from envwright.rules.failures import (
     is_endless,
     is_offline,
     is_outside_the_environment,
+    needs_the_network,
     refuses_reply,
     stage_fails,
 )
@@ -70,8 +71,8 @@ def rollout_fails(subject: Subject) -> Iterator[Found]:
                 f"rollout {each.rollout} of {each.policy} on task {each.task} failed: {described(failure)}",
                 of_conversation(subject.facts, each, failure=failure),
                 failure.place,
-                REFUSED_FIX if refuses_reply(subject, each) else None,
-                inconclusive=is_outside_the_environment(failure),
+                OFFLINE_FIX if needs_the_network(failure) else REFUSED_FIX if refuses_reply(subject, each) else None,
+                inconclusive=is_outside_the_environment(failure) or needs_the_network(failure),
                 severity="warning" if refuses_reply(subject, each) else None,
             )
             for each, failure in failed

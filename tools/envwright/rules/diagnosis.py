@@ -194,7 +194,7 @@ class RunLog:
         return Found(message, Evidence(details=advice))
 
     def scaled(self, key: str, factor: float, least: float = 0.0, most: float = float("inf")) -> dict[str, Any]:
-        """A change of one number of the declaration by a factor, within bounds; empty if it is at the bound."""
+        """A change of one number of the declaration by a factor; empty if that is beyond a bound."""
         if self.spec is None:
             return {}
         now: Any = self.spec
@@ -202,9 +202,15 @@ class RunLog:
             now = getattr(now, part, None)
         if not isinstance(now, int | float) or isinstance(now, bool):
             return {}
-        wanted = min(most, max(least, now * factor))
-        wanted = round(wanted) if isinstance(now, int) else float(f"{wanted:.3g}")
-        return {} if wanted == now else {key: wanted}
+        wanted = now * factor
+        if not least <= wanted <= most:
+            return {}
+        return {key: round(wanted) if isinstance(now, int) else float(f"{wanted:.3g}")}
+
+    def with_larger_groups(self) -> dict[str, Any]:
+        """The change that doubles groups and, so that as many fit, the batch; empty if one of them is large already."""
+        groups, batch = self.scaled("group_size", 2, most=64), self.scaled("batch_size", 2, most=4096)
+        return groups | batch if groups and batch else {}
 
     def filtered(self) -> dict[str, Any]:
         """The change that replaces groups without variance; empty if the trainer cannot."""
@@ -304,7 +310,7 @@ def next_to_nothing_is_earned(run: RunLog) -> Iterator[Found]:
             f"the mean reward is {reward.tail(0.5):.3g} in steps {first} to {last}{run.assumed} and does not rise",
             series=reward,
             steps=(first, last),
-            change=run.scaled("group_size", 2, most=64) | run.scaled("batch_size", 2, most=4096),
+            change=run.with_larger_groups(),
             then="evaluate the model (envwright distribution NAME --model M) and drop tasks without any reward",
             stop="stop if it does not rise in another 20 steps after a change",
             source=VERIFIERS,
@@ -447,12 +453,11 @@ def most_groups_have_no_variance(run: RunLog) -> Iterator[Found]:
     series = run.series.get("zero_variance")
     if series is None or not _lacks_variance(run) or len(series.points) < LEAST_STEPS or _has_converged(run, series):
         return
-    larger = run.scaled("group_size", 2, most=64) | run.scaled("batch_size", 2, most=4096)
     yield run.found(
         f"{series.tail():.0%} of the groups have no variance ({series.metric})",
         series=series,
         steps=series.last_steps(0.2),
-        change=run.filtered() or larger,
+        change=run.filtered() or run.with_larger_groups(),
         then="look at the difficulty first: drop tasks that are always or never solved (docs/distribution.md names "
         "them), or shape the reward",
         stop="stop if the share stays above a half for 20 steps after the change",

@@ -179,6 +179,7 @@ CASES = {
         },
         silent={
             "3.14 on verifiers 0.4": python(">=3.14", "0.4.0"),
+            "one patch release": python("==3.11.9"),
             "an unknown verifiers": unloaded("venv", package={"lock": None}),
         },
     ),

@@ -35,6 +35,8 @@ PYTHON_OF_RELEASE = (
 )
 """First release of a row → the Pythons that it and the following ones run on."""
 PYTHONS = tuple(Version(f"3.{minor}.0") for minor in range(8, 21))
+MOST_PATCHES = 40
+"""More patch releases than any minor version of Python has."""
 _BEFORE_V1 = ("0.1.0", "0.1.3", "0.1.5", "0.1.8.post2", "0.1.9.post3", "0.1.14", "0.2.0")
 _BOTH = ("0.2.1", "0.2.2", "0.3.0", "0.3.1", "0.3.9")
 _WITHOUT_V0 = ("0.4.0", "0.4.1", "0.5.0", "0.9.0", "1.0.0", "2.0.0", "10.0.0")
@@ -96,7 +98,7 @@ def pythons_admitted(requires_python: str) -> tuple[Version, ...] | None:
     return tuple(
         minor
         for minor in PYTHONS
-        if any(specifier.contains(f"{minor.major}.{minor.minor}.{patch}") for patch in (0, 1, 5, 20))
+        if any(specifier.contains(f"{minor.major}.{minor.minor}.{patch}") for patch in range(MOST_PATCHES))
     )
 
 

@@ -261,6 +261,14 @@ def test_undeclared_variable_has_the_line_to_paste() -> None:
     assert "Paste `secrets: [SERPER_API_KEY, SEARCH_HOST]` below plain-sums in registry.yaml" in found.fix
 
 
+def test_variable_that_several_functions_ask_for_is_counted_once_for_each_conversation() -> None:
+    asked = {"kind": "missing-secret", "message": "set SEARCH_HOST", "variables": ("SEARCH_HOST",)}
+    both = (broken_function(**asked), broken_function("format_reward", **asked))
+    found = the("SCH042", subject(scores=[score("oracle", task, reward=None, failures=both) for task in range(3)]))
+    assert found.message.endswith("set SEARCH_HOST (3 of 4 conversations)")
+    assert (found.evidence.count, found.evidence.more) == (3, ())
+
+
 def test_variables_that_are_alternatives_need_one_of_them() -> None:
     names, message = ("SEARCH_KEY", "SEARCH_ADMIN_KEY"), "set the `SEARCH_KEY` or `SEARCH_ADMIN_KEY` variable"
     asked = {"load": failure("missing-secret", "ValueError", message, variables=names)}

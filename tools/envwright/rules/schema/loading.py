@@ -15,7 +15,7 @@ from envwright.declarations.package import folder_of
 from envwright.declarations.preparation import UNKNOWN_COMMIT, Preparation, preparation_lines, proposed_preparation
 from envwright.facts.observed import NOT_PREPARED, Place
 from envwright.packages.lock import LOCK_FILE
-from envwright.rules.engine import Found, Subject, merged, rule
+from envwright.rules.engine import Found, Subject, rule
 from envwright.rules.evidence import Evidence, described, of_failure
 from envwright.rules.failures import (
     are_alternatives,
@@ -194,30 +194,32 @@ def code_needs_a_variable(subject: Subject) -> Iterator[Found]:
     if not failures:
         return
     failure = failures[0]
+    count, of = len(failures), len(subject.conversations) if doing == SCORING else 1
     unset = variables_are_declared(subject, failure)
     state = "which is declared but not set" if unset else "which the registry does not declare"
     names = (" or " if are_alternatives(failure) else ", ").join(failure.variables)
     needed = f"{names}, {state}" if names else "a secret"
-    found = Found(
-        f"{doing} needs {needed}: {described(failure)}",
-        of_failure(failure),
+    how_often = f" ({count} of {of} conversations)" if of > 1 else ""
+    yield Found(
+        f"{doing} needs {needed}: {described(failure)}{how_often}",
+        replace(of_failure(failure), count=count, of=of),
         failure.place,
         fix=missing_variables_fix(subject, failure),
         inconclusive=unset or doing == SCORING,
     )
-    yield from merged([found] * len(failures), len(subject.conversations) if doing == SCORING else 1)
 
 
 def _asking_for_variables(subject: Subject) -> tuple[str, list[Failure]]:
-    """What the code was doing when it asked for environment variables, and the failures for the first of them."""
+    """What the code was doing when it asked for environment variables, and the failures for the first of them, of
+    conversations one each."""
     for stage, doing in _DOING.items():
         failure = own_failure(subject, stage, "missing-secret")
         if failure is not None:
             return doing, [failure]
-    failures = [failed.failure for score in subject.failing for failed in score.failures]
-    failures += [score.failure for score in subject.conversations if score.failure is not None]
-    asking = [failure for failure in failures if failure.kind == "missing-secret"]
-    return SCORING, [failure for failure in asking if failure.variables == asking[0].variables]
+    failures = ([*(each.failure for each in score.failures), score.failure] for score in subject.conversations)
+    asking = [[each for each in found if each and each.kind == "missing-secret"] for found in failures]
+    firsts = [found[0] for found in asking if found]
+    return SCORING, [failure for failure in firsts if failure.variables == firsts[0].variables]
 
 
 @rule("SCH043", gate="schema")

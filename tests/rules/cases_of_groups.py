@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from envwright.declarations.registry import DistributionGate
+from envwright.facts.observed import FunctionScore
 from envwright.facts.results import task_key
 from envwright.statistics.baseline import Baseline, TaskBaseline
 from rule_cases import RuleCases
@@ -67,6 +68,12 @@ def differing(*scores):
     )
 
 
+def beside_another_environment(each):
+    """The same in a group of environments, whose first task has another member's function alone."""
+    alone = rollout("blend", 99, 0, functions={"exact": FunctionScore(1.0, 1.0, "reward")})
+    return replace(each, facts=replace(each.facts, rollouts=(alone, *each.facts.rollouts)))
+
+
 CASES = {
     "DST010": RuleCases(
         fires={
@@ -94,7 +101,12 @@ CASES = {
         silent={"infrastructure is not the environment's": happening(40, 80, **LOST)},
     ),
     "DST014": RuleCases(
-        fires={"form alone": differing(BY_FORM, NOTHING, NOTHING)},
+        fires={
+            "form alone": differing(BY_FORM, NOTHING, NOTHING),
+            "form alone, but for the first task of a group": beside_another_environment(
+                differing(BY_FORM, NOTHING, NOTHING)
+            ),
+        },
         silent={
             "outcome too": differing(BY_FORM, BY_OUTCOME, NOTHING),
             "nothing differs": differing(NOTHING, NOTHING),

@@ -149,8 +149,8 @@ def shaping(sample: RolloutSample) -> Shaping | None:
     Variance within tasks by `variance_parts`. A. Y. Ng, D. Harada, S. Russell, "Policy Invariance Under Reward
     Transformations", ICML 1999, show why it matters: a reward for intermediate steps can become the goal.
     """
-    functions = sample.scored[0].functions if sample.scored else {}
-    if sample.range.span <= 0 or not any(_is_shaped(sample, name, score) for name, score in functions.items()):
+    scores = (named for outcome in sample.scored for named in outcome.functions.items())
+    if sample.range.span <= 0 or not any(_is_shaped(sample, name, score) for name, score in scores):
         return None
     parts = [
         [(_part(each, sample, shaped=False), _part(each, sample, shaped=True)) for each in outcomes]

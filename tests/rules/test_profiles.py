@@ -57,6 +57,11 @@ def test_profile_groups_have_mean_and_deviation_per_task() -> None:
     ]  # fmt: skip
 
 
+def test_group_of_equal_rewards_has_no_deviation_by_rounding() -> None:
+    [profile] = of(rollouts=tuple(played(0, 0.1) for _ in range(3)))
+    assert [group.deviation for group in profile.groups] == [0.0]
+
+
 def test_profile_interval_contains_mean_and_stays_in_range() -> None:
     [profile] = of(rollouts=tuple(played(task, float(task % 3 == 0)) for task in range(24)))
     total = profile.spreads[0]

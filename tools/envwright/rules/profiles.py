@@ -15,6 +15,7 @@ from envwright_worker.messages import text_of
 
 from envwright.facts.observed import FunctionScore, RewardFunction, heaviest
 from envwright.facts.reward_numbers import is_reward_number
+from envwright.statistics.checks import distinct
 from envwright.statistics.clusters import clustered_mean
 from envwright.statistics.declared_range import is_reward
 from envwright.statistics.intervals import Estimate, mean
@@ -286,7 +287,8 @@ def _counted(values: Sequence[float]) -> tuple[tuple[tuple[float, int], ...], bo
 
 def _group(task: int | str, rewards: Sequence[float]) -> Group:
     center = mean(rewards)
-    deviation = math.sqrt(math.fsum((reward - center) ** 2 for reward in rewards) / len(rewards))
+    squares = math.fsum((reward - center) ** 2 for reward in rewards) if len(distinct(rewards)) > 1 else 0.0
+    deviation = math.sqrt(squares / len(rewards))
     return Group(task, len(rewards), float(f"{center:.6g}"), float(f"{deviation:.6g}"))
 
 

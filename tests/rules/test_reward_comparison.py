@@ -42,6 +42,14 @@ def test_comparison_finds_changes_that_cancel_out() -> None:
     assert OFFSET.pays_differently
 
 
+def test_greatest_change_comes_first_beside_rewards_that_are_no_number() -> None:
+    scored = [(0.0, 0.1), (math.nan, 0.5), (0.0, 0.9), (math.inf, math.inf)]
+    replies = [reply(Scoring(before), Scoring(after), f"{before} to {after}") for before, after in scored]
+    whole = comparison(*replies)
+    assert [one.said_by for one in whole.changed] == ["nan to 0.5", "0.0 to 0.9", "0.0 to 0.1"]
+    assert next(iter(comparison(replies[1], replace(replies[2], said_by="nan to 0.5")).by_speaker()))[3:] == (0.0, 0.7)
+
+
 def test_functions_with_other_names_are_listed_not_compared() -> None:
     base = ComparedVersion("main", "old", "1", "v0", "", (RewardFunction("exact", 1.0, "reward"),))
     head = ComparedVersion("here", "new", "1", "v1", "", (RewardFunction("correct", 1.0, "reward"),))

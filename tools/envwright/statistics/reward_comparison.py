@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, Any
 
 from envwright_worker.reward_equality import same_reward
 
-from envwright.facts.reward_numbers import bounded
+from envwright.facts.reward_numbers import bounded, is_reward_number
 from envwright.packages.versions import version_step
+from envwright.statistics.intervals import mean
 from envwright.statistics.task_matching import Matching, TwoSides, spoken
 
 if TYPE_CHECKING:
@@ -83,10 +84,10 @@ class ScoredReply:
 
     @property
     def difference(self) -> float:
-        """The change of the total; infinite if it appeared or disappeared."""
+        """The change of the total; infinite if it appeared or disappeared, also as a number."""
         before, after = self.scores.each(lambda scoring: scoring.reward)
-        if before is None or after is None:
-            return 0.0 if before is after else math.inf
+        if not is_reward_number(before) or not is_reward_number(after):
+            return math.inf if self.reward_changed else 0.0
         return abs(after - before)
 
 
@@ -187,5 +188,5 @@ def compare(
 
 
 def _mean(rewards: Sequence[float | None]) -> float | None:
-    known = [bounded(reward) for reward in rewards if reward is not None]
-    return sum(known) / len(known) if known else None
+    known = [bounded(reward) for reward in rewards if is_reward_number(reward)]
+    return mean(known) if known else None

@@ -123,6 +123,11 @@ def test_judged_interval_has_its_position_to_the_smallest_effect(
     assert judged(Estimate(value, low, high, bounded=False), 0.05).answer == answer
 
 
+def test_judged_interval_that_nearly_decides_needs_few_more_tasks() -> None:
+    """Its half width of 0.052 has to become 0.05: (0.052 / 0.05)² = 1.0816 times the tasks."""
+    assert judged(Estimate(0.1, 0.048, 0.152, bounded=False), 0.05).fold == pytest.approx(1.0816)
+
+
 def test_judged_tasks_that_all_changed_alike_decide_only_in_number() -> None:
     none = Estimate(0.0, 0.0, 0.0, bounded=False)
     assert judged(with_width(none, 8, 0.95), 0.1).answer == "undecided"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import sys
 import threading
 from collections.abc import Iterator, Mapping
@@ -295,7 +296,7 @@ def _answer(run: FinishedRun, name: str, compared: Mapping[str, Any]) -> Environ
         more += (
             "; no feasible number of tasks would decide"
             if verdict.fold is None
-            else f"; about {(verdict.fold - 1) * tasks:,} more tasks would decide at the same rates"
+            else f"; about {math.ceil((verdict.fold - 1) * tasks):,} more tasks would decide at the same rates"
         )
     return EnvironmentAnswer(name, verdict.answer, f"{verdict.reason}{more}", brief)
 
@@ -416,7 +417,7 @@ def _larger(run: FinishedRun, each: EnvironmentAnswer) -> str:
     found, tasks = each.comparison["difference"], each.comparison["tasks_count"]
     needed = least_tasks(each.comparison["confidence"])
     if found is not None and found["low"] is not None and tasks >= needed:
-        needed = tasks * max(2, judged(_estimate(each.comparison, tasks), run.smallest).fold or 2)
+        needed = math.ceil(tasks * (judged(_estimate(each.comparison, tasks), run.smallest).fold or 2))
     name, spoken = each.environment, each.comparison["before"]["speaker"]
     return (
         f"{name}: compare more tasks of the split {each.comparison['split']}, with {spoken} as the endpoint BASE: "

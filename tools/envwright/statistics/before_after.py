@@ -178,7 +178,7 @@ class EffectAnswer:
 
     answer: GoalAnswer
     reason: str
-    fold: int | None = None
+    fold: float | None = None
     """How many times the tasks would decide at the same rates; `None` if it is decided, or no feasible number."""
 
 
@@ -207,9 +207,11 @@ def judged(difference: Estimate, smallest: float) -> EffectAnswer:
     if high < 0:
         return EffectAnswer("worse", "the whole interval is below 0")
     if low >= smallest and low > 0:
-        return EffectAnswer("reached", f"the whole interval is at or above {smallest:g}" if smallest else "above 0")
+        return EffectAnswer(
+            "reached", f"the whole interval is {f'at or above {smallest:g}' if smallest else 'above 0'}"
+        )
     if high < smallest:
         return EffectAnswer("smaller", f"{'better, but ' if low > 0 else ''}the whole interval is below {smallest:g}")
     fold = fold_that_decides(difference, smallest)
     message = "better, but the interval includes" if low > 0 and smallest else "the interval includes"
-    return EffectAnswer("undecided", f"{message} {smallest:g}", None if fold is None else math.ceil(fold))
+    return EffectAnswer("undecided", f"{message} {smallest:g}", fold)

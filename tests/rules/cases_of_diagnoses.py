@@ -93,6 +93,10 @@ def letter(task: int) -> str:
     return "ABCD"[task % 4]
 
 
+def swapped(task: int, _: str) -> str:
+    return f"<answer>{task + 1},{task}</answer>"
+
+
 def rising(start: float = 0.2) -> list[float]:
     return steps(100, lambda step: start + 0.006 * step + 0.02 * wave(step))
 
@@ -335,6 +339,7 @@ CASES = {
         fires={
             "off by one": replies(lambda task, _: f"<answer>{task + 1}</answer>"),
             "another choice": replies(lambda task, _: f"<answer>{letter(task + 1)}</answer>", answer=letter),
+            "a list in another order": replies(swapped, answer=lambda task: f"{task}, {task + 1}", type="list"),
         },
         silent={
             "right": replies(right),
@@ -344,6 +349,7 @@ CASES = {
             "written otherwise": replies(lambda task, _: f"<answer>{task}.0</answer>"),
             "within the tolerance": replies(lambda task, _: f"<answer>{task + 1}</answer>", tolerance=2.0),
             "not compared": replies(lambda task, _: f"<answer>{task + 1}</answer>", type="none"),
+            "a set in another order": replies(swapped, answer=lambda task: f"{task}, {task + 1}", type="set"),
         },
     ),
     "DGN023": RuleCases(

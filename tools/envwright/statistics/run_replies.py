@@ -154,7 +154,8 @@ def plain_answer(text: str, kind: str | None = None) -> str:
     """An answer without marks around it, so that equal answers are equal texts."""
     plain = normalised(text).strip(_PLAIN)
     if kind in ("set", "list"):
-        return ",".join(sorted(filter(None, (part.strip(_PLAIN) for part in _LISTING.split(plain)))))
+        parts = list(filter(None, (part.strip(_PLAIN) for part in _LISTING.split(plain))))
+        return ",".join(sorted(parts) if kind == "set" else parts)
     try:
         return f"{float(plain.replace(',', '')):.12g}"
     except ValueError:
@@ -242,12 +243,14 @@ def is_near_miss(reply: RunReply) -> bool:
     right = plain_answer(answer, settings.type)
     if right in {plain_answer(each, settings.type) for each in (said, *_marked(text), *_BOX.findall(text))}:
         return False
-    if any(right == plain_answer(content) for _, content in _ELEMENT.findall(text)):
+    if any(right == plain_answer(content, settings.type) for _, content in _ELEMENT.findall(text)):
         return False
     wrong = near_misses(
         answer, settings.type, settings.tolerance, asked=reply.asked, case_sensitive=settings.case_sensitive
     )
-    return plain_answer(said) in {plain_answer(each) for each in islice(wrong, MOST_WRONG)}
+    return plain_answer(said, settings.type) in {
+        plain_answer(each, settings.type) for each in islice(wrong, MOST_WRONG)
+    }
 
 
 def repeats_itself(reply: RunReply) -> bool:

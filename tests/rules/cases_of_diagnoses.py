@@ -363,6 +363,10 @@ CASES = {
         fires={
             "flat": evaluated(lambda step: 0.2 + 0.02 * wave(step)),
             "falling": evaluated(lambda step: 0.4 - 0.002 * step),
+            "of penalties, in few steps": replace(
+                evaluated(lambda _: -0.9, steps(16, lambda step: 0.04 * step - 0.9), every=2), highest=0.0
+            ),
+            "above a declared maximum of 0": replace(evaluated(lambda _: 0.2), highest=0.0),
             "of rollouts": replace(
                 run(rising()),
                 rollouts=RunReplies(

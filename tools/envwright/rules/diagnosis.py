@@ -142,14 +142,16 @@ class RunLog:
     @cached_property
     def floor(self) -> float:
         """The lowest reward: 0 or as declared, unless lower ones were logged."""
-        return min(self.lowest, min(self.reward.values)) if self.reward else self.lowest
+        known = self.series.get("reward")
+        return min(self.lowest, *known.values) if known is not None else self.lowest
 
     @cached_property
     def width(self) -> float:
-        """The range of the reward; where no highest reward is declared, 1 or what was seen above it."""
+        """The range of the reward, or 1 if it is empty; without a declared highest reward it ends at 1, or at what was
+        seen above it."""
         known = [each for each in (self.reward, self.series.get("reward_max")) if each is not None]
         highest = max([1.0, *(max(each.values) for each in known)]) if self.highest is None else self.highest
-        return highest - self.floor
+        return highest - self.floor if highest > self.floor else 1.0
 
     @property
     def knows_ceiling(self) -> bool:

@@ -108,8 +108,9 @@ def evaluated(held_out: Callable[[int], float], reward: Sequence[float] = (), ev
     return replace(log, series={**log.series, "eval": Series("eval/sums/all/agent/avg@4", points)})
 
 
-def checked(check: Callable[[int], float]) -> RunLog:
-    return replace(run(rising()), checks={"proof_holds": series("functions/proof_holds", steps(100, check))})
+def checked(check: Callable[[int], float], every: int = 1) -> RunLog:
+    points = tuple((step, check(step)) for step in range(0, 100, every))
+    return replace(run(rising()), checks={"proof_holds": Series("functions/proof_holds", points)})
 
 
 CASES = {
@@ -389,9 +390,11 @@ CASES = {
         fires={
             "flat": checked(lambda step: 0.3 + 0.05 * wave(step)),
             "falling": checked(lambda step: 0.6 - 0.003 * step),
+            "at five steps": checked(lambda step: 0.6 - 0.003 * step, every=20),
         },
         silent={
             "it follows": checked(lambda step: 0.1 + 0.005 * step + 0.05 * wave(step)),
+            "at three steps": checked(lambda step: 0.6 - 0.003 * step, every=40),
             "of a large range": checked(lambda step: 20 + 1.5 * step),
             "not logged": replace(run(rising()), checks={"proof_holds": None}),
         },

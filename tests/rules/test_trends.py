@@ -7,9 +7,11 @@ from collections import Counter
 from collections.abc import Iterator
 from itertools import accumulate
 
+import cases_of_diagnoses
 import pytest
 from envwright.rules.diagnosis import RunLog, not_judged
 from envwright.rules.engine import findings
+from envwright.rules.reward_hacking import replies_not_judged
 from envwright.statistics.series import Series, distance_from_rise, rising_score, slope_of
 
 VALUES = [
@@ -100,3 +102,10 @@ def test_undecided_rise_is_named_as_not_judged() -> None:
     run = RunLog({"reward": noisy})
     assert "DGN004" not in {each.rule for each in findings(run)}
     assert any(what.startswith("whether the reward rises") for what in not_judged(run))
+
+
+@pytest.mark.parametrize(("every", "is_named"), [(20, False), (40, True)])
+def test_check_that_is_not_judged_is_named(every: int, is_named: bool) -> None:
+    run = cases_of_diagnoses.checked(lambda step: 0.6 - 0.003 * step, every)
+    assert ("the check proof_holds (3 of 4 steps)" in [*replies_not_judged(run)]) == is_named
+    assert ("DGN025" in {each.rule for each in findings(run)}) == (not is_named)

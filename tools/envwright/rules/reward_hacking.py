@@ -26,7 +26,7 @@ from envwright.statistics.run_replies import (
     repeats_itself,
     same_on_different_answers,
 )
-from envwright.statistics.series import Series, SharedSpan, gains_compared, rising_score
+from envwright.statistics.series import LEAST_OTHERS, Series, SharedSpan, gains_compared, rising_score
 
 GAO = "L. Gao and others, arXiv 2210.10760"
 LEAST_REPLIES = 20
@@ -179,8 +179,9 @@ def check_does_not_follow(run: RunLog) -> Iterator[Found]:
 
     What: `[tool.envwright.reward] check` names functions without weight that measure what the reward is for. Over the
         steps that both have, the reward rises (Mann-Kendall, 1 %) by at least 10 % of its range, and with 95 %
-        confidence the check gains less than half of that. Judged from 10 steps on. Source: L. Gao and others, arXiv
-        2210.10760 (a proxy of the reward rises while the true one falls); the shares are this project's own.
+        confidence the check gains less than half of that. Judged from 10 steps and 4 values of the check on. Source:
+        L. Gao and others, arXiv 2210.10760 (a proxy of the reward rises while the true one falls); the shares are this
+        project's own.
     Why: The policy earns more without doing better: it has found what the reward pays for instead.
     Fix: Read the replies with a high reward and a low check, and fix the reward. Then train again from before.
     """
@@ -263,12 +264,12 @@ def replies_not_judged(run: RunLog) -> Iterator[str]:
     held_out = _held_out(run)
     if held_out is None:
         yield f"held-out reward ({'evaluated on other environments' if _is_of_others(run) else 'not logged'})"
-    elif len(held_out.points) < 4:
-        yield f"held-out reward ({len(held_out.points)} of 4 evaluations)"
+    elif len(held_out.points) < LEAST_OTHERS:
+        yield f"held-out reward ({len(held_out.points)} of {LEAST_OTHERS} evaluations)"
     elif (span := _span(run, held_out, run.width)) and span.other.high >= span.gain / 2 and span.other.low <= 0:
         yield "whether the held-out reward follows (the interval of its slope is too wide)"
     if not run.checks:
         yield "independent check (none is declared)"
     for name, check in run.checks.items():
-        if check is None or len(check.points) < LEAST_REPLIES // 2:
-            yield f"the check {name} ({f'{len(check.points)} of 10 steps' if check else 'not logged'})"
+        if check is None or len(check.points) < LEAST_OTHERS:
+            yield f"the check {name} ({f'{len(check.points)} of {LEAST_OTHERS} steps' if check else 'not logged'})"

@@ -38,6 +38,8 @@ PLAIN_NAMES: Mapping[str, tuple[str, ...]] = {
 }
 """Our name → names that are not those of a known trainer."""
 MOST_COMPARED = 1_000
+LEAST_GAINING, LEAST_OTHERS = 10, 4
+"""The points of a metric whose gain is compared with another one's, and of the other one."""
 
 
 @dataclass(frozen=True)
@@ -188,13 +190,13 @@ class SharedSpan:
 def gains_compared(
     points: Sequence[tuple[int, float]], width: float, others: Sequence[tuple[int, float]], other_width: float
 ) -> SharedSpan | None:
-    """The gains over the shared steps; `None` if they have fewer than 10 and 4 points in common."""
-    if len(points) < 10 or len(others) < 4:
+    """The gains over the shared steps; `None` if too few points are in them."""
+    if not points or not others:
         return None
     first, last = max(points[0][0], others[0][0]), min(points[-1][0], others[-1][0])
     points = [point for point in points if first <= point[0] <= last]
     others = [point for point in others if first <= point[0] <= last]
-    if len(points) < 10 or len(others) < 4:
+    if len(points) < LEAST_GAINING or len(others) < LEAST_OTHERS:
         return None
     slope, other = slope_of(points), slope_of(others)
     scale = (last - first) / other_width

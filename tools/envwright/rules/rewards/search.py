@@ -47,8 +47,7 @@ def panel(subject: Subject) -> dict[int, PanelTask]:
 
 def clear_wins(subject: Subject, exploit: Exploit) -> list[Earned]:
     """Tasks on which an exploit earns at least half of what the reference reply does above form alone."""
-    tasks = panel(subject)
-    return [each for each in exploit.earned if each.task in tasks and way_to_gold(subject, each) >= CLEAR]
+    return [each for each in exploit.earned if way_to_gold(subject, each) >= CLEAR]
 
 
 def way_to_gold(subject: Subject, earned: Earned) -> float:
@@ -120,7 +119,7 @@ def one_reply_is_paid_on_many_tasks(subject: Subject) -> Iterator[Found]:
         wins = clear_wins(subject, exploit)
         if len(wins) > 1:
             expected = f"<= {number(subject.range.form_alone)}"
-            full = [each for each in wins if subject.range.reaches(each.reward, tasks[each.task].gold or 0.0)]
+            full = [each for each in wins if subject.range.reaches(each.reward, tasks[each.task].gold)]
             what, paid = ("the full reward", full) if len(full) > 1 else ("most of the reward", wins)
             yield Found(
                 f"{_shown(exploit.reply)} earns {what} on {len(paid)} of {len(tasks)} tasks "
@@ -185,8 +184,8 @@ def functions_pay_what_knows_nothing_of_the_task(subject: Subject) -> Iterator[F
     bound = subject.range.form_alone + subject.range.crumbs + subject.range.tolerance
     for exploit in exploits(subject, "unearned"):
         functions = [name for name in exploit.functions if name not in subject.range.format_functions]
-        least = min(exploit.earned, key=lambda each: each.reward, default=None)
-        if functions and least is not None and least.reward > bound:
+        least = min(exploit.earned, key=lambda each: each.reward)
+        if functions and least.reward > bound:
             small = _small_form(subject, functions, least)
             yield Found(
                 f"{', '.join(functions)} scores {_shown(exploit.reply)} in full on all {len(exploit.earned)} probe "
@@ -222,7 +221,7 @@ def constant_reply_earns_half(subject: Subject) -> Iterator[Found]:
     Fix: Let the credit begin where a guess ends, for example `max(0, 2 * similarity - 1)`.
     """
     for exploit in exploits(subject, "partial"):
-        ways = [way_to_gold(subject, each) for each in exploit.earned if each.task in panel(subject)]
+        ways = [way_to_gold(subject, each) for each in exploit.earned]
         if len(ways) >= ENOUGH_TASKS and min(ways) >= MODEST:
             least = min(exploit.earned, key=lambda each: each.reward)
             yield Found(

@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING
 from envwright_worker.policies.baselines import oracle
 
 from envwright.declarations.package import RewardDeclaration
-from envwright.facts.observed import Facts, FunctionScore, RewardFunction, Rollout, Score
+from envwright.facts.observed import Facts, FunctionScore, RewardFunction, Rollout, Score, heaviest
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
     from envwright.declarations.package import Package
 
@@ -27,8 +27,6 @@ UNDECLARED_FORM = 0.2
 ALLOWANCE = 0.05
 """The share of the range above its floor that a worthless reply may earn: form functions of both generations give
 garbage a little (0.04 was measured)."""
-
-
 _COUNTS_FAULTS = re.compile(r"error|fail|fault|invalid|violation|bad|wrong|missing|malformat|unformat", re.IGNORECASE)
 """Words in names of metrics whose higher scores are worse."""
 
@@ -194,15 +192,12 @@ def _seen_functions(facts: Facts) -> dict[str, RewardFunction]:
     """
     scores = [*facts.scores, *(case.score for case in facts.cases if case.score is not None)]
     conversations: list[Score | Rollout] = [*scores, *facts.rollouts]
-    return _heaviest(conversations) | _heaviest(
-        conversation for conversation in conversations if conversation.policy == oracle.name
-    )
+    references = (conversation for conversation in conversations if conversation.policy == oracle.name)
+    return heaviest(_scoring(conversations)) | heaviest(_scoring(references))
 
 
-def _heaviest(conversations: Iterable[Score | Rollout]) -> dict[str, RewardFunction]:
-    seen: dict[str, RewardFunction] = {}
+def _scoring(conversations: Iterable[Score | Rollout]) -> Iterator[RewardFunction]:
     for conversation in conversations:
         for name, score in conversation.functions.items():
-            if score.score is not None and (name not in seen or abs(score.weight) > abs(seen[name].weight)):
-                seen[name] = RewardFunction(name, score.weight, score.kind)
-    return seen
+            if score.score is not None:
+                yield RewardFunction(name, score.weight, score.kind)

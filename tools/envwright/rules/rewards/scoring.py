@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Literal
 
 from envwright_worker.author_tests import ORACLE_FILE
 from envwright_worker.failures import FirstOutOfTime, shortened
+from envwright_worker.messages import text_of
 from envwright_worker.policies.distorted_answers import long_junk
 from envwright_worker.reward_equality import same_reward
 
@@ -296,7 +297,7 @@ def function_hangs(subject: Subject) -> Iterator[Found]:
         if failure is None or failure.kind != "timeout" or is_endless(failure):
             continue
         what = late.function if late else "scoring"
-        length = sum(len(str(message.get("content") or "")) for message in score.completion)
+        length = sum(len(text_of(message)) for message in score.completion)
         hits.append(
             Found(
                 f"{what} timed out on task {score.task} ({score.policy}, {length} characters): {described(failure)}",

@@ -11,7 +11,6 @@ from envwright.rules.failures import stage_fails
 from envwright.rules.rewards.time import left_out
 from envwright.statistics.baseline import drift
 from envwright.statistics.checks import MIN_COVERAGE, MeasuredCheck
-from envwright.statistics.clusters import clustered_mean
 from envwright.statistics.intervals import wilson_of
 
 if TYPE_CHECKING:
@@ -221,10 +220,10 @@ def start_is_outside_the_good_range(subject: Subject) -> Iterator[Found]:
     Why: Below this range there is little to reinforce, above it little to gain (Prime's lab cookbook).
     Fix: Choose easier or harder tasks for this model, or another model. docs/distribution.md has more options.
     """
-    for sample in subject.samples:
-        if sample.is_scripted or not sample.clusters:
+    for sample, measured in zip(subject.samples, subject.distributions, strict=True):
+        estimate = measured.mean
+        if sample.is_scripted or estimate is None:
             continue
-        estimate = clustered_mean(sample.draws(sample.clusters), sample.confidence)
         if GOOD_START[0] <= estimate.value <= GOOD_START[1]:
             continue
         acceptable = ACCEPTABLE_START[0] <= estimate.value <= ACCEPTABLE_START[1]

@@ -45,7 +45,7 @@ class Estimate(MeasuredValue):
     """Wilson's interval; otherwise the value plus and minus the critical number of standard errors."""
 
     def with_fold(self, fold: float) -> Estimate:
-        """The interval with `times` as much of the same data."""
+        """The interval with `fold` times as much of the same data."""
         if self.bounded:
             low, high = wilson(self.value, self.effective * fold, self.critical)
         else:

@@ -88,7 +88,8 @@ def conversation_never_ends(subject: Subject) -> Iterator[Found]:
     Fix: Limit the turns: `max_turns` of the environment (v0), `vf.AgentConfig(max_turns=…)` or a bounded loop in `run`
         (v1).
     """
-    for each in subject.facts.endless[:1]:
+    if subject.facts.endless:
+        each = subject.facts.endless[0]
         reply = shown_reply(each.task, each.completion, each.policy)
         yield Found(
             f"the conversation of {policy_named(each.policy).reply} on task {each.task} had not ended "

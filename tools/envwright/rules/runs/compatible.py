@@ -76,7 +76,7 @@ def model_or_renderer_is_unknown(run: RunSubject) -> Iterator[Found]:
             same = f"; `renderer: {base}` if its template is that of {near}" if base else ""
             fix = f"{fix} For a model of your own: {own}{same}.".strip()
         message = f"{run.spec.backend} is not known to support the model {settings.model}"
-        yield run.found("model", message, fix or None, nearest=near)
+        yield run.found("model", message, fix, nearest=near)
 
 
 def _meant(near: str) -> str:
@@ -405,4 +405,4 @@ def ignored_rule_does_not_exist(run: RunSubject) -> Iterator[Found]:
     for ignored in run.spec.ignore:
         if ignored not in known:
             near = nearest(ignored, known)
-            yield run.found(f"ignore.{ignored}", f"there is no rule {ignored} of runs", _meant(near) or None)
+            yield run.found(f"ignore.{ignored}", f"there is no rule {ignored} of runs", _meant(near))

@@ -310,10 +310,10 @@ def model_does_not_fit_its_gpus(run: RunSubject) -> Iterator[Found]:
 
 def _weights_alone(run: RunSubject) -> Iterator[Found]:
     """The weights on the training GPUs. Tinker, which trains adapters only, is a service with GPUs of its own."""
-    shape, gpus = shape_of(run.settings.model or run.spec.model), run.spec.gpus
+    shape = shape_of(run.settings.model or run.spec.model)
     if shape is None or run.trainer.lora == "only":
         return
-    count = (gpus.train_nodes or 1) * gpus.per_node if gpus.multi_node else gpus.train
+    count = run.trainer.gpus(run.spec)
     gib, named = _memory_of_gpu(run)
     needed = shape.parameters * SAMPLED_WEIGHT_BYTES / count / GIB
     if needed > max(gib, _best_case(run)):

@@ -48,8 +48,6 @@ _CACHES = {"__pycache__", ".pytest_cache", ".ruff_cache", ".mypy_cache", ".git",
 _NOT_SHIPPED_ANYWAY = (".md", ".pyc")
 _CODE = (".py", ".so", ".pyd", ".pyc")
 _LISTED = 20
-
-
 _DOING: dict[StageName, str] = {"load": "loading", "tasks": "listing the tasks"}
 SCORING = "scoring"
 TASKS = "tasks"

@@ -29,7 +29,7 @@ _MOST_OF_A_POINTER = 1024
 
 
 class ContentMissing(Exception):
-    """git lists a file but lacks its content, as in a partial clone."""
+    """A file of a commit cannot be written: git lacks its content, as in a partial clone, or it leads elsewhere."""
 
 
 @dataclass(frozen=True)
@@ -131,12 +131,19 @@ def files_at(root: Path, commit: str, folder: str) -> list[TreeFile]:
 
 
 def write_files(root: Path, files: Sequence[TreeFile], folder: str, target: Path) -> None:
-    """Write files of a commit below `target` as they were in `folder`, links and executable bits included."""
+    """Write files of a commit below `target` as they were in `folder`, links and executable bits included.
+
+    Raises `ContentMissing`, also for a path that git itself would not check out: a repository from elsewhere can name
+    files `..` or `.git`, and put a file behind a link of the same tree.
+    """
     contents = contents_of(root, [file.object for file in files])
     for file, content in zip(files, contents, strict=True):
         if content is None:
             raise ContentMissing(f"git does not have the content of {file.path}: fetch it, or unshallow the clone")
-        path = target / PurePosixPath(file.path).relative_to(folder)
+        path = target.resolve() / PurePosixPath(file.path).relative_to(folder)
+        is_odd = any(part == ".." or part.lower() == ".git" for part in PurePosixPath(file.path).parts)
+        if is_odd or path.parent.resolve() != path.parent or path.is_symlink():
+            raise ContentMissing(f"{file.path} leads out of its folder")
         path.parent.mkdir(parents=True, exist_ok=True)
         if file.mode == "120000":
             path.symlink_to(os.fsdecode(content))

@@ -18,12 +18,12 @@ import threading
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
-from urllib.parse import urlsplit, urlunsplit
+from urllib.parse import unquote, urlsplit, urlunsplit
 
 from envwright.hub.access import Prime, find_prime, hub_access, install_prime
 from envwright.hub.pending_submission import decisive_line
 from envwright.packages.content import list_content
-from envwright.packages.git import files_at, git, is_lfs_pointer, write_files
+from envwright.packages.git import ContentMissing, files_at, git, is_lfs_pointer, write_files
 from envwright.packages.repository import ENVIRONMENTS_FOLDER
 from envwright.system.subprocesses import ProgramFailed, run_program
 
@@ -78,17 +78,18 @@ def fetch(source: AnySource, room: Path, stop: threading.Event) -> FetchedSource
 
 
 def _published(folder: Path) -> str:
-    """Address, commit and path of a folder in a clone, if it has no uncommitted changes; empty otherwise."""
-    top, remote, commit, changes = (
+    """Address, commit and path of a folder in a clone, if the commit has it as it is here; empty otherwise."""
+    top, remote, commit, changes, tracked = (
         git(folder, *question).stdout.decode(errors="replace").strip()
         for question in (
             ("rev-parse", "--show-toplevel"),
             ("remote", "get-url", "origin"),
             ("rev-parse", "HEAD"),
             ("status", "--porcelain", "--", "."),
+            ("ls-files", "--", "."),  # nothing of a folder that is ignored
         )
     )
-    if not (top and commit) or changes or not remote.startswith(("https://", "ssh://", "git@")):
+    if not (top and commit and tracked) or changes or not remote.startswith(("https://", "ssh://", "git@")):
         return ""
     path = folder.relative_to(Path(top).resolve()).as_posix()
     address = f"{_shown(remote)}@{commit}"
@@ -109,7 +110,10 @@ def _from_git(source: GitSource, room: Path, stop: threading.Event) -> FetchedSo
             f"{_shown(source.repository)} has no folder {source.path or '/'} at {source.ref or 'its default branch'}"
             f" ({commit[:12]})." + (f" It has packages in: {shown}." if packages else "")
         )
-    write_files(repository, files, top, folder)
+    try:
+        write_files(repository, files, top, folder)
+    except ContentMissing as error:
+        raise SourceUnreadable(f"{_shown(source.repository)}: {error}") from None
     origin = f"{_shown(source.repository)}@{commit}" + (f"#{source.path}" if source.path else "")
     is_local = source.repository.startswith("file://")
     return _held_by(folder, origin, _shown(str(source)), "" if is_local else origin)
@@ -345,15 +349,15 @@ def _git_source(text: str) -> GitSource:
         urlsplit(address)
     except ValueError as error:
         raise SourceUnreadable(f"{text} is no address: {error}.") from None
+    path = dict(part.partition("=")[::2] for part in fragment.split("&")).get("subdirectory", "") or fragment
     if found := _TREE.fullmatch(address):
-        return GitSource(found["repository"], found["ref"], _path_in(found["path"] or "", text))
-    path = dict(part.partition("=")[::2] for part in fragment.split("&")).get("subdirectory", "")
+        return GitSource(found["repository"], unquote(found["ref"]), _path_in(unquote(found["path"] or path), text))
     # a user name before the host also ends with an @
     host, slash, rest = re.findall(r"^(\w+://[^/]*|[^:]*)([/:]?)(.*)", address, re.DOTALL)[0]
     repository, _, ref = rest.partition("@")
     if not repository.strip("/"):
         raise SourceUnreadable(f"{text} does not name a repository. Write https://host/owner/repository@ref#path.")
-    return GitSource(host + slash + repository, ref, _path_in(path or fragment, text))
+    return GitSource(host + slash + repository, ref, _path_in(path, text))
 
 
 def _path_in(path: str, text: str) -> str:

@@ -13,7 +13,7 @@ from envwright.packages.cases import read_cases
 from envwright_worker.author_tests import CASES_FILE, ORACLE_FILE
 from envwright_worker.policies.oracle import VALUE, AskingAgent, AuthorsOracle, NoOracle
 
-TRICKY = 'Say """hello\\n""" and end with a quote"'
+TRICKY = 'Say """hello\\n""" \x00 and end with a quote"'
 TASK = Task(3, ({"role": "user", "content": TRICKY},), data={"question": TRICKY, "info": {"a": [1] * 99}})
 
 

@@ -28,7 +28,9 @@ def test_default_owners_are_those_of_most_environments(root: Path):
 @pytest.mark.parametrize("place", ["CODEOWNERS", ".github/CODEOWNERS"])
 def test_default_owners_of_an_empty_registry_are_in_codeowners(place: str, root: Path):
     (root / place).parent.mkdir(exist_ok=True)
-    (root / place).write_text("* @acme/everybody\n/environments/ @acme/envs ada@example.org # these\n/docs/ @x\n")
+    (root / place).write_text(
+        "* @acme/everybody\n/environments/ @acme/envs ada@example.org # these\n/environments/sums/ @x\n"
+    )
     assert default_owners(EMPTY, root) == ("@acme/envs", "ada@example.org")
 
 

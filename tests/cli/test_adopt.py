@@ -120,6 +120,12 @@ def test_adopt_takes_readme_with_control_characters_as_it_is(repository: Path, t
     assert text.endswith("[1mBold[0m\n")
 
 
+def test_adopt_reads_a_pyproject_with_a_byte_order_mark(repository: Path, theirs: Path):
+    file = theirs / "environments/date_arithmetic/pyproject.toml"
+    file.write_text(file.read_text(), encoding="utf-8-sig")
+    assert adopt(repository, file.parent, "--dry-run") == 0
+
+
 def test_adopt_leaves_out_links_into_leftovers_of_tools(repository: Path, theirs: Path):
     """`prime lab setup` makes them; a link to a folder of the package stays."""
     source = theirs / "environments/date_arithmetic"

@@ -333,8 +333,8 @@ def _of_environments(text: str) -> tuple[str, ...]:
     found: tuple[str, ...] = ()
     for line in text.splitlines():
         pattern, *owners = line.partition("#")[0].split() or [""]
-        first = pattern.strip("/").partition("/")[0]
-        if first in (ENVIRONMENTS_FOLDER, "*") and owners and all(re.match(OWNER, owner) for owner in owners):
+        folder = pattern.strip("/").removesuffix("/**").removesuffix("/*")
+        if folder in (ENVIRONMENTS_FOLDER, "*") and owners and all(re.match(OWNER, owner) for owner in owners):
             found = tuple(dict.fromkeys(owners))
     return found
 

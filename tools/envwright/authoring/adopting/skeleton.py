@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -12,6 +11,7 @@ from envwright_worker.policies.baselines import oracle
 
 from envwright.facts.observed import Facts, Task
 from envwright.rules.suggested_code import oracle_skeleton
+from envwright.text.visible_text import visible
 
 MOST_FIELDS = 12
 LONGEST_VALUE = 60
@@ -76,8 +76,7 @@ def _about(facts: Facts, task: Task) -> str:
     tools = facts.description.tools if facts.description else ()
     if tools:
         rows += ["", f"Tools: {', '.join(tools)}"]
-    text = "\n".join(rows).replace("\\", "\\\\").replace('"""', "'''")
-    return re.sub(r'"\s*$', "'", text)  # which would end the docstring
+    return visible("\n".join(rows)).replace("\\", "\\\\").replace('"""', "'''")
 
 
 def _fields(data: Mapping[str, Any]) -> list[str]:

@@ -182,7 +182,7 @@ class Staging:
     def earlier_releases(self, adoption: Adoption) -> list[Bounded]:
         """The edits that lock an environment with an earlier release of verifiers that it admits."""
         try:
-            return at_earlier_releases((self.folder / adoption.folder / PYPROJECT).read_bytes().decode())
+            return at_earlier_releases((self.folder / adoption.folder / PYPROJECT).read_bytes().decode("utf-8-sig"))
         except NotBounded:
             return []
 
@@ -319,11 +319,11 @@ class Staging:
         try:
             files = copied(candidate, target)
             kept = {name: digest_of(target / name) for name in files} if adoption.replaces else {}
-            text = (target / PYPROJECT).read_bytes().decode()  # with the line ends of the original
-            edited = bounded(text, adoption.recognition.generation)
+            before = (target / PYPROJECT).read_bytes()
+            edited = bounded(before.decode("utf-8-sig"), adoption.recognition.generation)  # with its line ends
         except (SourceUnreadable, NotBounded) as error:
             raise NotAdopted(str(error)) from None
-        if edited.text != text:
+        if edited.text.encode() != before:
             write_whole(target / PYPROJECT, edited.text)
         copy_results(candidate.folder, target, {adoption.name, candidate.folder.name})
         return replace(adoption, files=files, originals=kept, changes=edited.changes)

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+import os
+import stat
 import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
-from envwright.authoring.new.render import TEMPLATES
+from envwright.authoring.new.render import TEMPLATES, files_of
+from test_generated_code import plan_of
 
 JAIL = (TEMPLATES / "code" / "jail.py").read_text("utf-8")
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the kernel confines programs on Linux only")
@@ -23,7 +27,10 @@ def run(folder: Path, program: str, calls: list[str] | None = None, given: str =
     assert b"cannot confine" not in done.stderr
     assert len(done.stdout) + len(done.stderr) < 10_000
     result = folder / "result.json"
-    return json.loads(result.read_text()) if result.exists() else None
+    if not os.path.lexists(result):
+        return None
+    assert stat.S_ISREG(result.lstat().st_mode)  # reading a pipe would block
+    return json.loads(result.read_text())
 
 
 def test_jail_calls_and_feeds_a_program(tmp_path: Path):
@@ -64,6 +71,8 @@ def test_jail_keeps_the_output_of_a_program_that_exits(tmp_path: Path):
         ("starts a program", "import subprocess\nsubprocess.run(['true'], check=True)"),
         ("starts a thread", "import threading\nthreading.Thread(target=print).start()"),
         ("kills its parent", "import os\nos.kill(os.getppid(), 9)"),
+        ("makes a pipe that blocks its reader", "import os\nos.mkfifo('result.json')\nos._exit(0)"),
+        ("links to a file outside", "import os\nos.symlink('/etc/hostname', 'result.json')\nos._exit(0)"),
         ("changes modes", "import os\nos.chmod('/tmp', 0o777)"),
         ("lifts its limits", "import resource\nresource.setrlimit(resource.RLIMIT_CPU, (99, 99))"),
         ("ends at once", "import os\nos._exit(0)"),
@@ -101,3 +110,21 @@ def test_jail_hides_expected_values(tmp_path: Path, program: str):
     """The job names calls and inputs alone; whatever a program does to its checker, it can only guess values."""
     result = run(tmp_path, program, ["add(19283700, 46)"])
     assert "19283746" not in json.dumps(result)
+
+
+FORGED = ("{}", "[]", '{"values": [], "printed": ""}', '{"values": 3, "printed": ""}', "[" * 99_999)
+
+
+@pytest.mark.parametrize(
+    "program",
+    [
+        *(f"import os\nopen('result.json', 'w').write({text!r})\nos._exit(0)" for text in FORGED),
+        "class Odd:\n    __repr__ = lambda _: '{[]: 1}'\nadd = lambda *_: Odd()",
+    ],
+)
+def test_sandbox_odd_results_are_failures_and_no_exceptions(tmp_path: Path, program: str):
+    files = files_of(plan_of("v0", "code", "code"))
+    (tmp_path / "jail.py").write_text(files["my_task/jail.py"])
+    sandbox: dict[str, Any] = {"__file__": str(tmp_path / "sandbox.py")}
+    exec(files["my_task/sandbox.py"], sandbox)
+    assert not asyncio.run(sandbox["passes"](program, [{"call": "add(1, 2)", "input": "", "expected": "3"}]))

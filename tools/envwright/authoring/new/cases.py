@@ -159,6 +159,10 @@ def _of_the_format(plan: EnvironmentPlan, gold: str, other: str) -> Iterator[Wri
         yield WrittenCase(
             "a program that ends at once earns nothing", "```python\nimport sys\nsys.exit(0)\n```", False, True
         )
+        forged = "import os\nopen('result.json', 'w').write('{}')\nos._exit(0)"
+        for what, text in (("no", "{}"), ("an empty", '{"values": [], "printed": ""}')):
+            program = framed(plan, forged.format(text))
+            yield WrittenCase(f"a program that writes {what} result itself earns nothing", program, False, True)
         yield WrittenCase("a program that does not parse earns nothing", "```python\ndef (\n```", False, True)
     for name, text in dress(plan, gold):
         yield WrittenCase(name, framed(plan, text), True, True)

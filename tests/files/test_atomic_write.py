@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -14,7 +15,16 @@ def test_content_of_any_kind_is_written_unchanged(content: str | bytes | list[st
     path = tmp_path / "new" / "file.txt"
     write_whole(path, content)
     assert path.read_bytes() == "ä\r\n".encode()
-    assert path.stat().st_mode & 0o777 == 0o644
+
+
+@pytest.mark.parametrize("umask", [0o022, 0o002, 0o077])
+def test_new_file_has_the_permissions_of_the_umask(umask: int, tmp_path: Path) -> None:
+    before = os.umask(umask)
+    try:
+        write_whole(tmp_path / "file.txt", "after")
+    finally:
+        os.umask(before)
+    assert (tmp_path / "file.txt").stat().st_mode & 0o777 == 0o666 & ~umask
 
 
 def test_replaced_file_keeps_its_permissions(tmp_path: Path) -> None:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import os
-import tempfile
 from collections.abc import Iterable, Mapping
 from contextlib import ExitStack
 from pathlib import Path
+from secrets import token_hex
 from stat import S_IMODE
 
 
@@ -14,17 +14,17 @@ def write_whole(path: Path, content: str | bytes | Iterable[str]) -> None:
     """Write a file, text as UTF-8, atomically, so that an interruption never leaves a partial file.
 
     The content is written to a temporary file in the same folder, which is then renamed. A file that is
-    replaced keeps its permissions; a missing folder is created.
+    replaced keeps its permissions, and a new one gets those of the user's umask; a missing folder is created.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
-    mode = S_IMODE(path.stat().st_mode) if path.exists() else 0o644
-    handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
-    unfinished = Path(name)
+    mode = S_IMODE(path.stat().st_mode) if path.exists() else None
+    unfinished = path.with_name(f".{path.name}.{token_hex(4)}")
     try:
-        with os.fdopen(handle, "wb") as file:
+        with open(unfinished, "xb", opener=lambda name, flags: os.open(name, flags, mode or 0o666)) as file:
             for part in [content] if isinstance(content, str | bytes) else content:
                 file.write(part if isinstance(part, bytes) else part.encode())
-        unfinished.chmod(mode)
+        if mode is not None:
+            unfinished.chmod(mode)
         unfinished.replace(path)
     finally:
         unfinished.unlink(missing_ok=True)

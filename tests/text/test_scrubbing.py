@@ -29,6 +29,8 @@ def test_known_key_is_hidden_in_every_form(text: str) -> None:
         ("PUT https://up/x?X-Amz-Credential=AKIDCRED&X-Amz-Signature=0a1b2c3d&part=1", "0a1b2c3d"),
         ("PUT https://up/x?X-Amz-Credential=AKIDCRED&X-Amz-Signature=0a1b2c3d&part=1", "AKIDCRED"),
         ("https://user:hunter22@index/simple", "hunter22"),
+        ("https://user:who@hunter22@index/simple", "hunter22"),
+        ("https://:hunter22@index/simple", "hunter22"),
         ("key pit_0123456789abcdef0123", "0123456789abcdef0123"),
         ("hf_ABCDEFGHIJKLMNOPQRST", "ABCDEFGHIJKLMNOPQRST"),
         ("sk-proj-ABCDEFGHIJKLMNOPQRST", "ABCDEFGHIJKLMNOPQRST"),

@@ -28,7 +28,7 @@ _SHAPES = (
         ),
         r"\1" + HIDDEN,
     ),
-    (re.compile(r"(?<=://)[^/\s:@\"']+:[^/\s@\"']+(?=@)"), HIDDEN),
+    (re.compile(r"(?<=://)[^/\s:@\"']*:[^/\s\"']+(?=@)"), HIDDEN),
     (re.compile(r"\b(?:pit_|hf_|sk-|gh[pousr]_|github_pat_|wandb_v1_)[A-Za-z0-9_-]{16,}"), HIDDEN),
     (re.compile(r"\b[a-z]{2,6}_[a-f0-9]{40,}\b"), HIDDEN),
 )

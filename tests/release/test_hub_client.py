@@ -60,6 +60,14 @@ def test_hub_client_gets_the_key_and_no_other_secret(tmp_path: Path, monkeypatch
     assert "HF_TOKEN" not in environment
 
 
+def test_hub_client_gets_proxies_in_either_case(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in (("https_proxy", "http://proxy:1"), ("HTTP_PROXY", "http://proxy:2"), ("no_proxy", "hub.local")):
+        monkeypatch.setenv(name, value)
+    environment = HubAccess().environment(tmp_path)
+    assert (environment["https_proxy"], environment["HTTP_PROXY"]) == ("http://proxy:1", "http://proxy:2")
+    assert {"hub.local", "localhost"} < {*environment["NO_PROXY"].split(",")}
+
+
 @pytest.mark.parametrize(
     "text",
     [

@@ -29,8 +29,9 @@ DEFAULT_URL = "https://api.primeintellect.ai"
 DEFAULT_INFERENCE_URL = "https://api.pinference.ai/api/v1"
 DEFAULT_SITE = "https://app.primeintellect.ai"
 _PASSED = frozenset(
-    {"PATH", "LANG", "LC_ALL", "TMPDIR", "TZ", "HTTPS_PROXY", "HTTP_PROXY", "ALL_PROXY", "SSL_CERT_FILE"}
-    | {"REQUESTS_CA_BUNDLE", "PRIME_FRONTEND_URL", "PRIME_INFERENCE_URL"}
+    {"PATH", "LANG", "LC_ALL", "TMPDIR", "TZ", "SSL_CERT_FILE", "SSL_CERT_DIR", "REQUESTS_CA_BUNDLE"}
+    | {"PRIME_FRONTEND_URL", "PRIME_INFERENCE_URL"}
+    | {name for proxy in ("HTTPS_PROXY", "HTTP_PROXY", "ALL_PROXY") for name in (proxy, proxy.lower())}
 )
 
 
@@ -88,7 +89,7 @@ class HubAccess:
     def environment(self, home: Path) -> dict[str, str]:
         """The variables of a program that may have the key: the key, and no other secret."""
         kept = {name: value for name, value in os.environ.items() if name in _PASSED}
-        bypass = {part for part in os.environ.get("NO_PROXY", "").split(",") if part}
+        bypass = {part for name in ("NO_PROXY", "no_proxy") for part in os.environ.get(name, "").split(",") if part}
         own = {
             "HOME": str(home),
             "NO_PROXY": ",".join(sorted({*bypass, "127.0.0.1", "localhost", "::1"})),

@@ -31,10 +31,11 @@ def github(fake: FakeGitHub) -> Iterator[GitHub]:
 
 
 def test_comment_is_created_once_and_then_edited(fake: FakeGitHub, github: GitHub) -> None:
-    fake.comments.append({"id": 1, "user": {"login": "stranger"}, "body": f"{MARK}\nmine"})
+    for user in ({"login": "stranger"}, None):  # an account that was deleted
+        fake.comments.append({"id": 1, "user": user, "body": f"{MARK}\nmine"})
 
     assert [comment(github, 7, text) for text in ("one", "one", "two")] == ["made", "unchanged", "edited"]
-    assert [each["body"] for each in fake.comments] == [f"{MARK}\nmine", f"{MARK}\ntwo"]
+    assert [each["body"] for each in fake.comments[2:]] == [f"{MARK}\ntwo"]
 
 
 def test_lost_answer_creates_no_second_comment(fake: FakeGitHub, github: GitHub) -> None:
@@ -46,6 +47,7 @@ def test_lost_answer_creates_no_second_comment(fake: FakeGitHub, github: GitHub)
 
 def test_pull_request_is_found_by_github_not_by_the_artifact(fake: FakeGitHub, github: GitHub) -> None:
     assert pull_request_of(github, EVENT) == 7
+    assert pull_request_of(github, {"workflow_run": {**EVENT["workflow_run"], "head_repository": None}}) is None
     fake.pulls[0]["head"] = {"sha": "d" * 40}
     assert pull_request_of(github, EVENT) is None
 

@@ -53,6 +53,7 @@ def test_proof_of_merge_queue_is_found_for_commit_and_base() -> None:
         {"head_branch": f"stranger/pr-3-{BASE}"},
         {"head_sha": "e" * 40},
         {"head_repository": {"full_name": "stranger/envs"}},
+        {"head_repository": None},  # a fork that was deleted
     ],
 )
 def test_proof_of_another_base_branch_commit_or_repository_is_refused(other: dict[str, Any]) -> None:

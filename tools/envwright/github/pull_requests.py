@@ -85,6 +85,8 @@ def pull_request_of(github: GitHub, event: Mapping[str, Any]) -> int | None:
     GitHub is queried, because an artifact can claim any number, and the event has none for forks.
     """
     run = event["workflow_run"]
+    if run["head_repository"] is None:  # the fork was deleted
+        return None
     head = f"{run['head_repository']['owner']['login']}:{run['head_branch']}"
     for pull in github.all("pulls", state="open", head=head):
         if pull["head"]["sha"] == run["head_sha"]:
@@ -117,7 +119,8 @@ def comment(github: GitHub, number: int, text: str) -> str:
 def _own(github: GitHub, number: int) -> dict[str, Any] | None:
     """The comment with our mark by our author, because others can write the mark too."""
     for each in github.all(f"issues/{number}/comments"):
-        if each["user"]["login"] == AUTHOR and str(each["body"]).startswith(MARK):
+        user = each["user"] or {}  # none for an account that was deleted
+        if user.get("login") == AUTHOR and str(each["body"]).startswith(MARK):
             return dict(each)
     return None
 

@@ -58,6 +58,7 @@ def _successes(
     """The successful runs of this repository's own branches that fit, the newest first."""
     answer = github.get(f"actions/workflows/{workflow}/runs", **query, status="success", per_page=PAGE)
     for run in answer["workflow_runs"]:
-        is_own = run["head_repository"]["full_name"] == github.repository
+        repository = run["head_repository"] or {}  # none for a fork that was deleted
+        is_own = repository.get("full_name") == github.repository
         if is_own and run["head_sha"] == query.get("head_sha", run["head_sha"]) and fits(str(run["head_branch"])):
             yield run

@@ -181,11 +181,10 @@ ROUTES: list[Route] = []
 
 
 def route(method: str, path: str, known: Provenance, *assumes: str) -> Callable[[Handler], Handler]:
-    """Register a handler; `{name}` in the path is a part without a slash, `{name:path}` a part with slashes."""
+    """Register a handler; `{name}` in the path is a part of it, without a slash."""
 
     def added(handler: Handler) -> Handler:
-        pattern = re.sub(r"\\\{(\w+):path\\\}", r"(?P<\1>.+)", re.escape(path))
-        pattern = re.sub(r"\\\{(\w+)\\\}", r"(?P<\1>[^/]+)", pattern)
+        pattern = re.sub(r"\\\{(\w+)\\\}", r"(?P<\1>[^/]+)", re.escape(path))
         about = (handler.__doc__ or "").strip().split("\n")[0]
         ROUTES.append(Route(method, path, known, about, assumes, handler, re.compile(pattern)))
         return handler

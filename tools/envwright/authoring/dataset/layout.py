@@ -114,8 +114,6 @@ class Example:
     choices: tuple[str, ...] = ()
     document: str = ""
     tests: tuple[CodeTest, ...] = ()
-    solution: str = ""
-    """A worked solution around the answer, if the data has one."""
 
 
 class UnreadableExample(ValueError):
@@ -249,7 +247,6 @@ def example_of(row: DatasetRow, layout: RowLayout) -> Example:
     raw = behind(layout.mark, example.answer)
     if is_missing(raw):
         raise UnreadableExample(f"has nothing behind {layout.mark}")
-    solution = example.answer.strip() if layout.mark and isinstance(example.answer, str) else ""
     choices = tuple(options_of(row, roles)) if layout.answer in ("choice", "list") else ()
     if len(choices) > len(LETTERS):
         raise UnreadableExample(f"has {len(choices)} options, and at most {len(LETTERS)} have a letter")
@@ -268,7 +265,7 @@ def example_of(row: DatasetRow, layout: RowLayout) -> Example:
         tests = tuple(read_tests(row.get(roles.tests), entry_point, str(answer)))
         if not tests:
             raise UnreadableExample("has no test that compares a call, or an input, with a value")
-    return Example(example.question, answer, choices, example.document, tests, solution)
+    return Example(example.question, answer, choices, example.document, tests)
 
 
 def read_answer(raw: Any, layout: RowLayout, choices: Sequence[str] = ()) -> str | list[str] | None:

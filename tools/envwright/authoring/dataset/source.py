@@ -43,8 +43,6 @@ class DatasetSplit:
 
     name: str
     rows: Callable[[], Iterator[DatasetRow]]
-    total: int | None = None
-    """The number of rows, if it is known before they are read."""
 
 
 @dataclass(frozen=True)

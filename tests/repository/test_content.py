@@ -179,6 +179,7 @@ def test_strict_digest_includes_the_executable_bit(tmp_path: Path) -> None:
     assert strict_digest(folder) != before
 
 
+@pytest.mark.parametrize("name", ["linked", "recordings"])  # those of recordings are no part of the content
 @pytest.mark.parametrize(
     ("target", "message"),
     [
@@ -187,12 +188,26 @@ def test_strict_digest_includes_the_executable_bit(tmp_path: Path) -> None:
         ("moved.txt", "is a symbolic link to nothing"),
     ],
 )
-def test_content_link_that_leads_out_is_a_problem(tmp_path: Path, target: str, message: str) -> None:
+def test_content_link_that_leads_out_is_a_problem(tmp_path: Path, target: str, message: str, name: str) -> None:
     folder = write(tmp_path / "repository/environments/sums", BASE)
     write(tmp_path, {"repository/environments/other/a": ""})
-    (folder / "linked").symlink_to(target)
+    (folder / name).symlink_to(target)
     problem = only(list_content(folder, tmp_path / "repository").problems)
-    assert (problem.file, problem.message, problem.found) == ("environments/sums/linked", message, target)
+    assert (problem.file, problem.message, problem.found) == (f"environments/sums/{name}", message, target)
+
+
+@pytest.mark.parametrize("name", ["data", "recordings"])
+def test_content_of_very_deep_folders_is_read(tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = write(tmp_path / "sums", {**BASE, f"{name}/a": ""})
+    monkeypatch.chdir(folder / name)
+    for _ in range(1_100):  # more than Python's recursion, and less than the longest path
+        Path("d").mkdir()
+        os.chdir("d")
+    Path("last").touch()
+    found = list_content(folder, tmp_path).problems
+    assert [each.message for each in found] == (["is nested too deeply"] if name == "data" else [])
+    assert hub_content_hash(folder)
+    subprocess.run(["rm", "-r", folder], check=True)  # which pytest's own clean-up does not manage
 
 
 def test_content_link_loop_terminates(tmp_path: Path) -> None:

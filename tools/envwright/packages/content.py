@@ -42,6 +42,8 @@ _LEFT_BEHIND_ANYWHERE = frozenset(
 )
 _LEFT_BEHIND_AT_ROOT = frozenset({"build", "dist", "outputs"})
 RECORDINGS = "recordings"
+MOST_LEVELS = 100
+"""Levels of folders: programs that copy or remove a package walk it by recursion."""
 LONGEST_PATTERN = 1_000
 """Characters of a line of .gitignore."""
 
@@ -71,13 +73,13 @@ class Content:
 
 def list_content(folder: Path, root: Path) -> Content:
     """The environment's files and links, and a problem for each that cannot be part of an environment."""
-    found = sorted(_walk(str(folder), "", at_root=True))
+    found = sorted(_walk(str(folder)))
     problems = (_file_problem(folder / name, root, folder) for name, ordinary in found if not ordinary)
     names = tuple(name for name, _ in found)
     return Content(names, tuple(filter(None, problems)), all(ordinary for _, ordinary in found))
 
 
-def _walk(folder: str, prefix: str, *, at_root: bool) -> Iterator[tuple[str, bool]]:
+def _walk(folder: str, prefix: str = "") -> Iterator[tuple[str, bool]]:
     """Names, and whether none of them needs a closer check."""
     with os.scandir(folder) as listed:
         entries = list(listed)
@@ -85,13 +87,18 @@ def _walk(folder: str, prefix: str, *, at_root: bool) -> Iterator[tuple[str, boo
         yield prefix + _VIRTUAL_ENVIRONMENT, False
         return
     for entry in entries:
-        name = entry.name
-        if name in _LEFT_BEHIND_ANYWHERE or (at_root and (name in _LEFT_BEHIND_AT_ROOT or name == RECORDINGS)):
+        name, is_folder = entry.name, entry.is_dir(follow_symlinks=False)
+        if name in _LEFT_BEHIND_ANYWHERE or (not prefix and _is_left_behind_at_root(name, is_folder=is_folder)):
             continue
-        if not entry.is_dir(follow_symlinks=False):
+        if is_folder and prefix.count("/") < MOST_LEVELS:
+            yield from _walk(entry.path, f"{prefix}{name}/")
+        else:
             yield prefix + name, name.isprintable() and entry.is_file(follow_symlinks=False)
-        elif not (at_root and name.endswith(".egg-info")):
-            yield from _walk(entry.path, f"{prefix}{name}/", at_root=False)
+
+
+def _is_left_behind_at_root(name: str, *, is_folder: bool) -> bool:
+    """A link with the name of the recordings is a file: it could lead anywhere, and prime follows it."""
+    return name in _LEFT_BEHIND_AT_ROOT or (is_folder and (name == RECORDINGS or name.endswith(".egg-info")))
 
 
 def _file_problem(path: Path, root: Path, folder: Path) -> Problem | None:
@@ -111,6 +118,8 @@ def _file_problem(path: Path, root: Path, folder: Path) -> Problem | None:
         if not path.exists():
             return Problem(file, None, "is a symbolic link to nothing", found=str(path.readlink()), fix="remove it")
         return None
+    if stat.S_ISDIR(mode):
+        return Problem(file, None, "is nested too deeply", allowed=f"{MOST_LEVELS} levels of folders")
     if not stat.S_ISREG(mode):
         return Problem(file, None, "is neither a file nor a folder", fix="remove it")
     return None
@@ -123,7 +132,7 @@ def strict_digest(folder: Path, files: tuple[str, ...] | None = None) -> str:
     called. Raises `OSError` when a file cannot be read.
     """
     if files is None:
-        files = tuple(sorted(name for name, _ in _walk(str(folder), "", at_root=True)))
+        files = tuple(sorted(name for name, _ in _walk(str(folder))))
     digest = hashlib.sha256()
     for name in files:
         path = f"{folder}/{name}"
@@ -197,7 +206,7 @@ def hub_files(folder: Path) -> list[str]:
             name = entry.name
             if _is_published_folder(entry) and not ignored(name):
                 # At the top a link to a folder is followed, below it is not.
-                names += _published_below(entry.path, f"{name}/", ignored)
+                names += _published_below(folder, name, ignored)
             elif name in ("README.md", "pyproject.toml") or name.endswith(".py"):
                 names += [name] if _is_published_file(entry) and not ignored(name) else []
     return sorted(names)
@@ -242,19 +251,21 @@ def ignore_matcher(folder: Path) -> Callable[[str], bool]:
     return is_ignored
 
 
-def _published_below(folder: str, prefix: str, ignored: Callable[[str], bool]) -> Iterator[str]:
-    try:
-        listed = os.scandir(folder)
-    except OSError:
-        return
-    with listed as entries:
-        for entry in entries:
-            name = prefix + entry.name
-            if entry.is_dir(follow_symlinks=False):
-                if _is_published_folder(entry) and not ignored(name):
-                    yield from _published_below(entry.path, f"{name}/", ignored)
-            elif _is_published_file(entry) and not ignored(name):
-                yield name
+def _published_below(folder: Path, top: str, ignored: Callable[[str], bool]) -> Iterator[str]:
+    waiting = [f"{top}/"]
+    while waiting:
+        prefix = waiting.pop()
+        try:
+            listed = os.scandir(folder / prefix)
+        except OSError:
+            continue
+        with listed as entries:
+            for entry in entries:
+                name = prefix + entry.name
+                if entry.is_dir(follow_symlinks=False):
+                    waiting += [f"{name}/"] if _is_published_folder(entry) and not ignored(name) else []
+                elif _is_published_file(entry) and not ignored(name):
+                    yield name
 
 
 def _is_published_file(entry: os.DirEntry[str]) -> bool:

@@ -63,6 +63,15 @@ def test_package_fields_come_from_folder(tmp_path: Path) -> None:
     assert package.lock is not None
 
 
+@pytest.mark.parametrize(
+    ("oracle", "is_written"),
+    [("return None", False), ("return task or None", True), (f"return 1{' + 1' * 900}", True)],
+)
+def test_package_oracle_that_is_a_skeleton_does_not_count(tmp_path: Path, oracle: str, is_written: bool) -> None:
+    files = {"tests/oracle.py": f"def other(task):\n    return None\n\n\ndef answer(task):\n    {oracle}\n"}
+    assert sound(tmp_path, files).has_oracle == is_written
+
+
 def test_package_has_both_digests(tmp_path: Path) -> None:
     package = sound(tmp_path)
     assert package.digest == strict_digest(package.folder)

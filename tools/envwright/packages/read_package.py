@@ -170,8 +170,15 @@ def _is_skeleton(path: Path) -> bool:
         body = parse_python(content).body if b"return None" in content else []
     except (OSError, *UNPARSABLE):
         return False
-    functions = [list(map(ast.unparse, node.body)) for node in body if isinstance(node, ast.FunctionDef)]
-    return bool(functions) and all(statements == ["return None"] for statements in functions)
+    functions = [node.body for node in body if isinstance(node, ast.FunctionDef)]
+    return bool(functions) and all(map(_returns_none, functions))
+
+
+def _returns_none(body: list[ast.stmt]) -> bool:
+    match body:
+        case [ast.Return(value=ast.Constant(value=None))]:
+            return True
+    return False
 
 
 def _project_problems(pyproject: Pyproject) -> Iterator[Problem]:

@@ -66,6 +66,7 @@ def test_source_exports_are_read_in_every_form(tmp_path: Path, text: str) -> Non
         "from .core import load_environment",
         "from .core import load as load_environment",
         "load_environment = make()",
+        "load_environment: Loader = make()",
         "try:\n    from a import load_environment\nexcept ImportError:\n    pass",
         "if True:\n    def load_environment(): ...",
     ],
@@ -78,6 +79,7 @@ def test_source_load_environment_is_found(tmp_path: Path, text: str) -> None:
     "text",
     [
         TASKSET + "__all__ = ['Sums']",
+        TASKSET + "__all__ = other.__all__ + ['a'] + ('Sums',)",
         "from verifiers.v1 import Taskset\nclass Sums(Taskset): pass\n__all__ = ['Sums']",
         TASKSET + "class More(Sums): pass\n__all__ = ['More']",
         "from verifiers.v1.tasksets import HarborTaskset\n__all__ = ['HarborTaskset']",
@@ -92,6 +94,11 @@ def test_source_loader_of_another_file_is_noted(tmp_path: Path, file: str) -> No
     found = read(tmp_path, {"sums/__init__.py": "", file: "\ndef load_environment(): ...\n"})[0]
     assert not found.defines_load_environment
     assert [(note.what, note.file, note.line) for note in found.notes] == [("loader", file, 2)]
+
+
+def test_source_of_package_goes_before_file_of_its_name(tmp_path: Path) -> None:
+    files: dict[str, str | bytes] = {"sums/__init__.py": TASKSET + "__all__ = ['Sums']", "sums.py": "old = True\n"}
+    assert read(tmp_path, files)[0].exports_taskset
 
 
 def test_source_taskset_imported_from_package_file_is_found(tmp_path: Path) -> None:
@@ -140,6 +147,7 @@ def test_source_doubtful_line_is_noted(tmp_path: Path, what: str, text: str) -> 
         "load_dataset('gsm8k', revision='e53f048')",
         "load_dataset('gsm8k', revision=REVISION)",
         "load_dataset('json', data_files='data/train.json')",
+        "load_dataset('./data')",
         "load_dataset('parquet', data_files=str(HERE / 'a.parquet'))",
         "load_dataset('gsm8k', **settings)",
         "load_example_dataset('gsm8k')",
@@ -243,7 +251,7 @@ def test_generation_without_requirement_follows_source() -> None:
 NAMING = """
 from datasets import load_dataset
 
-QUESTIONS = "acme/questions"
+QUESTIONS: Final = "acme/questions"
 PINNED = "%s"
 
 
@@ -309,6 +317,9 @@ SETS = "class S(vf.Taskset[vf.Task, C]): pass\n__all__ = ['S']"
         ),
         ("from elsewhere import C\n" + SETS, None),
         (f"{CONFIG}    model_config = {{'extra': 'allow'}}\n{SETS}", None),
+        (f"{CONFIG}    model_config: ClassVar = {{'extra': 'allow'}}\n{SETS}", None),
+        (CONFIG.replace("):", ", extra='allow'):") + SETS, None),
+        (f"{CONFIG}    many: int{'|int' * 2_000}\n{SETS}", None),
         (f"{CONFIG}    @model_validator(mode='before')\n    def moved(cls, data): ...\n{SETS}", None),
         (
             f"{CONFIG}    @model_validator(mode='after')\n    def checked(self): ...\n{SETS}",

@@ -115,7 +115,7 @@ def read_source(folder: Path, root: Path, module: str, files: Iterable[str]) -> 
         if ours:
             trees[name] = tree
             notes += _notes(tree, name) if _NOTED.search(content) else ()
-    main = trees.get(f"{module}.py") or trees.get(f"{module}/__init__.py")
+    main = trees.get(f"{module}/__init__.py") or trees.get(f"{module}.py")  # as Python imports it
     if main is None:
         return ModuleSource(notes=tuple(notes)), problems
     notes += _loaders({name: tree for name, tree in trees.items() if tree is not main})
@@ -126,20 +126,31 @@ def read_source(folder: Path, root: Path, module: str, files: Iterable[str]) -> 
     nodes = [node for tree in trees.values() for node in ast.walk(tree)]
     split, judged = _eval_split(nodes), any(map(_calls_model, nodes))
     statements = [statement for tree in trees.values() for statement in _statements(tree)]
-    classes = {each.name: each for each in statements if isinstance(each, ast.ClassDef)}
     environments, tasksets, harnesses = (
         sorted(_derived(trees.values(), base) & set(exports)) for base in ("Env", "Taskset", "Harness")
     )
+    try:
+        agents, settings = _agents_and_settings(environments, tasksets, statements)
+    except RecursionError:  # of classes that derive from one another
+        agents = settings = None
+    helpers = _helpers(folder, module, everything, trees.keys())
+    exported = bool(tasksets), bool(harnesses)
+    source = ModuleSource(exports, loads, *exported, split, judged, agents, settings, helpers, tuple(notes))
+    return source, problems
+
+
+def _agents_and_settings(
+    environments: Sequence[str], tasksets: Sequence[str], statements: Sequence[ast.stmt]
+) -> tuple[tuple[str, ...] | None, Mapping[str, str] | None]:
+    """The agents and the keys of what a module exports; `None` if the source does not show them."""
+    classes = {each.name: each for each in statements if isinstance(each, ast.ClassDef)}
     agents: tuple[str, ...] | None = ("agent",)  # of verifiers' SingleAgentEnv
     if environments:
         agents = _agents_of_environment(environments[0], classes) if len(environments) == 1 else None
     settings = _arguments_of_loader(statements)
     if tasksets:
         settings = _settings_of_taskset(tasksets[0], classes) if len(tasksets) == 1 else None
-    helpers = _helpers(folder, module, everything, trees.keys())
-    exported = bool(tasksets), bool(harnesses)
-    source = ModuleSource(exports, loads, *exported, split, judged, agents, settings, helpers, tuple(notes))
-    return source, problems
+    return agents, settings
 
 
 def _loaders(trees: Mapping[str, ast.Module]) -> Iterator[SourceNote]:
@@ -244,10 +255,14 @@ def _exports(tree: ast.Module) -> tuple[str, ...]:
 
 
 def _strings(value: ast.expr) -> list[str]:
-    elements = value.elts if isinstance(value, ast.List | ast.Tuple) else []
-    return [
-        element.value for element in elements if isinstance(element, ast.Constant) and isinstance(element.value, str)
-    ]
+    """The texts of a list or a tuple, or of a sum of these."""
+    summands: list[ast.expr] = []
+    while isinstance(value, ast.BinOp):
+        summands.insert(0, value.right)
+        value = value.left
+    lists = [each for each in (value, *summands) if isinstance(each, ast.List | ast.Tuple)]
+    elements = [element.value for each in lists for element in each.elts if isinstance(element, ast.Constant)]
+    return [element for element in elements if isinstance(element, str)]
 
 
 def _statements(tree: ast.Module) -> Iterator[ast.stmt]:
@@ -271,9 +286,19 @@ def _bound_names(tree: ast.Module) -> set[str]:
                 names.add(name)
             case ast.Import(names=imported) | ast.ImportFrom(names=imported):
                 names.update(alias.asname or alias.name for alias in imported)
-            case ast.Assign(targets=targets):
-                names.update(target.id for target in targets if isinstance(target, ast.Name))
-    return names
+    return names | _assigned(_statements(tree)).keys()
+
+
+def _assigned(statements: Iterable[ast.stmt]) -> dict[str, ast.expr]:
+    """The names that statements assign, with or without an annotation, and the value of each."""
+    found: dict[str, ast.expr] = {}
+    for statement in statements:
+        match statement:
+            case ast.Assign(targets=targets, value=value):
+                found |= {target.id: value for target in targets if isinstance(target, ast.Name)}
+            case ast.AnnAssign(target=ast.Name(id=name), value=ast.expr() as value):
+                found[name] = value
+    return found
 
 
 def _derived(trees: Iterable[ast.Module], ending: str) -> set[str]:
@@ -387,8 +412,8 @@ def _settings_of_config(name: str, classes: Mapping[str, ast.ClassDef]) -> Mappi
         return _TASKSET_FIELDS if name == "TasksetConfig" else None
     others = {each: definition for each, definition in classes.items() if each != name}
     above = [_settings_of_config(last_name(base) or "", others) for base in classes[name].bases]
-    if not above or any(map(_changes_keys, classes[name].body)):
-        return None
+    if not above or classes[name].keywords or any(map(_changes_keys, classes[name].body)):
+        return None  # keywords are settings of pydantic, such as extra="allow"
     found = {
         field.target.id: ast.unparse(field.annotation)
         for field in classes[name].body
@@ -404,7 +429,7 @@ def _settings_of_config(name: str, classes: Mapping[str, ast.ClassDef]) -> Mappi
 def _changes_keys(statement: ast.stmt) -> bool:
     """Whether a configuration's class allows other keys, or sees them before its fields do."""
     match statement:
-        case ast.Assign(targets=[ast.Name(id="model_config")]):
+        case ast.Assign(targets=[ast.Name(id="model_config")]) | ast.AnnAssign(target=ast.Name(id="model_config")):
             return True
         case ast.FunctionDef(decorator_list=decorators):
             return any("model_validator" in text and "after" not in text for text in map(ast.unparse, decorators))
@@ -509,11 +534,13 @@ def _loads_moving_dataset(call: ast.Call) -> bool:
         revision = keywords["revision"]
         return isinstance(revision, ast.Constant) and revision.value in _MOVING
     path = call.args[0] if call.args else keywords.get("path")
-    named_format = isinstance(path, ast.Constant) and path.value in LOCAL_FORMATS
+    named = path.value if isinstance(path, ast.Constant) else None
+    if isinstance(named, str) and named.startswith((".", "/")):
+        return False  # a folder
     files = keywords.get("data_files") or keywords.get("data_dir")
     nodes = ast.walk(files) if files is not None else ()
     texts = [node.value for node in nodes if isinstance(node, ast.Constant) and isinstance(node.value, str)]
-    return not named_format or files is None or any("://" in text for text in texts)
+    return named not in LOCAL_FORMATS or files is None or any("://" in text for text in texts)
 
 
 def named_datasets(folder: Path, files: Iterable[str]) -> list[WantedData]:
@@ -526,13 +553,7 @@ def named_datasets(folder: Path, files: Iterable[str]) -> list[WantedData]:
             tree = parse_python((folder / name).read_bytes())
         except (OSError, *UNPARSABLE):
             continue
-        known = {
-            target.id: statement.value
-            for statement in _statements(tree)
-            if isinstance(statement, ast.Assign)
-            for target in statement.targets
-            if isinstance(target, ast.Name)
-        }
+        known = _assigned(_statements(tree))
         calls = (node for node in ast.walk(tree) if isinstance(node, ast.Call))
         found += [dataset for call in calls if (dataset := _named_dataset(call, known, name))]
     return found

@@ -51,6 +51,13 @@ def test_reply_in_a_test_is_a_form_around_the_answer_it_is_called_with():
     assert set(forms_of_calls(source)) == {f"So it is => {VALUE} <="}
 
 
+def test_form_of_a_call_with_equally_long_answers_has_the_first_one():
+    calls = "\n".join(
+        f"score('{one} {other} !', '{one}', '{other}')" for one, other in zip("abcdefgh", "ijklmnop", strict=True)
+    )
+    assert list(forms_of_calls(calls)) == [f"{VALUE} {other} !" for other in "ijklmnop"]
+
+
 def test_number_inside_another_one_is_not_the_answer():
     assert list(forms_of_calls('score("It is 142", answer="42")')) == []
 

@@ -119,13 +119,13 @@ def forms_of_calls(source: str) -> Iterator[str]:
     for node in _nodes(source):
         if isinstance(node, (ast.Call, ast.Assert)):
             texts = [each.value for each in ast.walk(node) if isinstance(each, ast.Constant)]
-            words = {str(text) for text in texts if isinstance(text, (str, int, float)) and str(text).strip()}
-            for reply in sorted(words, key=len, reverse=True)[:1]:
-                for answer in sorted(words - {reply}, key=len, reverse=True):
-                    before, found, after = reply.rpartition(answer)
-                    if found and not (before[-1:].isalnum() or after[:1].isalnum()):
-                        yield f"{before}{VALUE}{after}"
-                        break
+            words = dict.fromkeys(str(text) for text in texts if isinstance(text, (str, int, float)))
+            reply, *answers = sorted(filter(str.strip, words), key=len, reverse=True) or [""]
+            for answer in answers:
+                before, found, after = reply.rpartition(answer)
+                if found and not (before[-1:].isalnum() or after[:1].isalnum()):
+                    yield f"{before}{VALUE}{after}"
+                    break
 
 
 def forms_of_reward(source: str) -> Iterator[str]:

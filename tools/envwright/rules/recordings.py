@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from envwright.facts.observed import Place
-from envwright.facts.recordings import BEYOND, RecordingFacts, split_of
+from envwright.facts.recordings import BEYOND, ModelReplies, RecordingFacts, split_of
 from envwright.facts.reward_numbers import number
 from envwright.rules.engine import Found, Subject, rule
 from envwright.rules.evidence import EarnedReward, Evidence, of_reply, shown_reply
@@ -36,20 +36,20 @@ def _changed_recordings(subject: Subject, *, bumped: bool) -> Iterator[Recording
             yield recording
 
 
-def _changed(facts: Facts, recording: RecordingFacts) -> tuple[str, Evidence, Place]:
-    first = recording.changes[0]
+def _changed(facts: Facts, compared: RecordingFacts | ModelReplies, file: str) -> tuple[str, Evidence, Place]:
+    first = compared.changes[0]
     message = (
-        f"the reply recorded on line {first.line} earned {number(first.reward)} on task {first.task}, "
-        f"now it earns {number(first.again)} ({recording.change_count} of {recording.compared} replies changed)"
+        f"the reply on line {first.line} of {file} earned {number(first.reward)} on task {first.task}, "
+        f"now it earns {number(first.again)} ({compared.change_count} of {compared.compared} replies changed)"
     )
     now = EarnedReward(first.again, dict(first.functions_again))
     evidence = replace(
         of_reply(facts, shown_reply(first.task, first.completion), now),
         details={"recorded": first.reward, "functions_recorded": dict(first.functions)},
-        count=recording.change_count,
-        of=recording.compared,
+        count=compared.change_count,
+        of=compared.compared,
     )
-    return message, evidence, Place(recording.file, first.line)
+    return message, evidence, Place(file, first.line)
 
 
 @rule("REC001", gate="distribution", protects="releases")
@@ -62,19 +62,12 @@ def recorded_rewards_changed(subject: Subject) -> Iterator[Found]:
     Fix: Undo the change of the reward. If it is intended, raise project.version and renew the recording.
     """
     for recording in _changed_recordings(subject, bumped=False):
-        message, evidence, place = _changed(subject.facts, recording)
+        message, evidence, place = _changed(subject.facts, recording, recording.file)
         fix = f"Undo the change, or raise project.version and run: {_renewal(subject, recording)}"
         yield Found(f"{message}; the version is still {subject.package.version}", evidence, place, fix)
     results = subject.facts.model_replies
     if results is not None and results.changes:
-        first = results.changes[0]
-        message = (
-            f"the reply on line {first.line} of {results.changed_file} earned {number(first.reward)} on task "
-            f"{first.task}, now it earns {number(first.again)} ({results.change_count} of {results.compared} changed)"
-        )
-        now = EarnedReward(first.again, dict(first.functions_again))
-        evidence = of_reply(subject.facts, shown_reply(first.task, first.completion), now)
-        evidence = replace(evidence, details={"recorded": first.reward}, count=results.change_count)
+        message, evidence, _ = _changed(subject.facts, results, results.changed_file)
         fix = "If the change of the reward is intended, remove the old results, or evaluate again."
         yield Found(message, evidence, None, fix, severity="warning")
 
@@ -169,6 +162,6 @@ def recording_is_of_another_version(subject: Subject) -> Iterator[Found]:
     Fix: Renew the recording under the new version.
     """
     for recording in _changed_recordings(subject, bumped=True):
-        message, evidence, place = _changed(subject.facts, recording)
+        message, evidence, place = _changed(subject.facts, recording, recording.file)
         was, fix = recording.baseline.get("package_version"), f"Run: {_renewal(subject, recording)}"
         yield Found(f"{message}; it was recorded with version {was}", evidence, place, fix)

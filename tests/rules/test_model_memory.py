@@ -73,7 +73,7 @@ def test_gpu_memory_is_read_from_the_platforms_name() -> None:
 
 def test_proposed_counts_fit_and_one_fewer_does_not() -> None:
     shape = KNOWN["Qwen3-235B-A22B"]
-    least = least_training_gpus(shape.parameters, 80, lora=False, filled=0.8)
+    least = least_training_gpus(shape.parameters, 80, lora=False)
     state = training_bytes(shape.parameters, lora=False)
     assert state / least <= 0.8 * 80 * GIB < state / (least - 1)
     parallel = least_tensor_parallel(shape, 80, 4096)

@@ -17,6 +17,7 @@ Activations and buffers are not counted: they depend on checkpointing and kernel
 
 from __future__ import annotations
 
+import math
 import re
 from dataclasses import dataclass
 
@@ -24,6 +25,8 @@ GIB = 2**30
 WEIGHT_BYTES, GRADIENT_BYTES, MOMENT_BYTES = 4, 4, 8
 SAMPLED_WEIGHT_BYTES, KV_BYTES = 2, 2
 UTILIZATION = 0.9
+TIGHT = 0.8
+"""The share of a GPU's memory above which activations of the training are unlikely to fit beside its state."""
 ASSUMED_GIB, LARGE_GIB = 80.0, 141.0
 """Memory of one GPU, if its type is not declared: that of an H100 or A100, and what an H200 has at best."""
 
@@ -140,9 +143,9 @@ def sampling_memory(shape: ModelShape, gib: float, tensor_parallel: int, length:
     return SamplingMemory(weights, gib * GIB * UTILIZATION - weights, shape.kv_token_bytes * length / split)
 
 
-def least_training_gpus(parameters: float, gib: float, *, lora: bool, filled: float) -> int:
-    """The fewest GPUs that hold the state of the training in a share `filled` of their memory."""
-    return max(1, int(-(-training_bytes(parameters, lora=lora) // (gib * GIB * filled))))
+def least_training_gpus(parameters: float, gib: float, *, lora: bool) -> int:
+    """The fewest GPUs on which the state of the training is not tight."""
+    return max(1, math.ceil(training_bytes(parameters, lora=lora) / (gib * GIB * TIGHT)))
 
 
 def least_tensor_parallel(shape: ModelShape, gib: float, length: int) -> int:

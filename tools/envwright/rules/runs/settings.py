@@ -16,6 +16,7 @@ from envwright.statistics.model_memory import (
     GIB,
     LARGE_GIB,
     SAMPLED_WEIGHT_BYTES,
+    TIGHT,
     ModelShape,
     gpu_memory,
     least_tensor_parallel,
@@ -26,8 +27,6 @@ from envwright.statistics.model_memory import (
 )
 
 GROUP_RELATIVE = ("grpo", "max_rl", "rloo")
-TIGHT = 0.8
-"""The share of a GPU's memory above which activations of the training are unlikely to fit beside its state."""
 MEMORY_KEYS = frozenset({"fsdp_cpu_offload", "full_offload", "optimization_dtype", "dp_replicate"})
 """Settings of `trainer.model` of prime-rl that change what a GPU holds."""
 
@@ -353,7 +352,7 @@ def _training(run: RunSubject, shape: ModelShape) -> Iterator[Found]:
     needed = training_bytes(shape.parameters, lora=lora) / max(count, 1) / GIB
     if count < 1 or needed <= TIGHT * gib:
         return
-    least = least_training_gpus(shape.parameters, gib, lora=lora, filled=TIGHT)
+    least = least_training_gpus(shape.parameters, gib, lora=lora)
     what = "weights (4 bytes of a parameter)" if lora else "weights, gradients and moments (16 bytes of a parameter)"
     message = f"{_named(run, shape)}: {what} take {needed:.0f} GiB of each of {count} training GPUs with {named}"
     nodes = -(-least // gpus.per_node)

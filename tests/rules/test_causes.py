@@ -102,6 +102,13 @@ def test_scoring_without_the_network_is_one_inconclusive_finding() -> None:
     assert "RWD042" in cause.waiting
 
 
+def test_case_that_lacks_the_network_decides_nothing() -> None:
+    offline = failure("network", "RuntimeError", "could not resolve host: files.example")
+    lost = case({"reward": "0"}, score=score("case", reward=None, functions={}, failure=offline))
+    (found,) = deciding(subject(cases=(lost,)))
+    assert (found.rule, found.inconclusive, "`--allow-network`" in found.fix) == ("RWD041", True, True)
+
+
 def test_undecided_rollouts_are_consequences_of_the_budget() -> None:
     few = tuple(rollout("blend", task, 0, reward=0.5) for task in range(4))
     short = subject(rollouts=few, rollouts_asked={"blend": 4}, cuts=(Cut("distribution", "rollouts", 4, 128, 500.0),))

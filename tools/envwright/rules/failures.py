@@ -188,6 +188,11 @@ def is_outside_the_environment(failure: Failure | None) -> bool:
     return failure is not None and failure.kind in UNATTRIBUTED
 
 
+def proves_nothing(failure: Failure | None) -> bool:
+    """Whether a conversation failed for reasons outside the environment, or only because the gates are offline."""
+    return is_outside_the_environment(failure) or needs_the_network(failure)
+
+
 def refuses_reply(subject: Subject, played: Score | Rollout) -> bool:
     """Whether an environment of several agents ends the episode by a `raise` of its own on a reply.
 

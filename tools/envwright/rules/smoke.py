@@ -20,8 +20,8 @@ from envwright.rules.failures import (
     REFUSED_FIX,
     is_endless,
     is_offline,
-    is_outside_the_environment,
     needs_the_network,
+    proves_nothing,
     refuses_reply,
     stage_fails,
 )
@@ -45,6 +45,13 @@ def _is_late(rollout: Rollout) -> bool:
 def _ended_well(subject: Subject) -> list[Rollout]:
     """Rollouts that neither failed nor ran out of time."""
     return [rollout for rollout in subject.facts.rollouts if rollout.failure is None and not _is_late(rollout)]
+
+
+def _is_as_predicted(rollout: Rollout) -> bool:
+    """Whether both rewards are known and equal."""
+    if rollout.reward is None or rollout.predicted is None:
+        return False
+    return abs(rollout.reward - rollout.predicted) <= REWARD_TOLERANCE
 
 
 @rule("SMK001", gate="smoke")
@@ -72,7 +79,7 @@ def rollout_fails(subject: Subject) -> Iterator[Found]:
                 of_conversation(subject.facts, each, failure=failure),
                 failure.place,
                 OFFLINE_FIX if needs_the_network(failure) else REFUSED_FIX if refuses_reply(subject, each) else None,
-                inconclusive=is_outside_the_environment(failure) or needs_the_network(failure),
+                inconclusive=proves_nothing(failure),
                 severity="warning" if refuses_reply(subject, each) else None,
             )
             for each, failure in failed
@@ -163,9 +170,7 @@ def reward_differs_from_prediction(subject: Subject) -> Iterator[Found]:
             of_conversation(subject.facts, each, expected=each.predicted),
         )
         for each in compared
-        if each.reward is not None
-        and each.predicted is not None
-        and abs(each.reward - each.predicted) > REWARD_TOLERANCE
+        if not _is_as_predicted(each)
     ]
     yield from merged(hits, len(compared), "rollouts")
 
@@ -210,10 +215,10 @@ def gold_is_lost_in_the_rollout(subject: Subject) -> Iterator[Found]:
 def _follows_from_company(subject: Subject, rollout: Rollout) -> bool:
     """Whether a rollout earned the in-process reward of its conversation, next to those that it was compared with."""
     description = subject.facts.description
-    if description is None or rollout.reward is None or rollout.predicted is None:
+    if description is None:
         return False
     compares = description.compares_siblings or any(function.group for function in description.functions)
-    return compares and abs(rollout.reward - rollout.predicted) <= REWARD_TOLERANCE
+    return compares and _is_as_predicted(rollout)
 
 
 @rule("SMK007", gate="smoke")

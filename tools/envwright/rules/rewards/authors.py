@@ -16,7 +16,7 @@ from envwright.facts.observed import Case, Place, TestOutcome
 from envwright.facts.reward_numbers import number
 from envwright.rules.engine import Found, Subject, merged, rule
 from envwright.rules.evidence import Evidence, described, of_case, of_failure
-from envwright.rules.failures import OFFLINE_FIX, is_endless, is_outside_the_environment, needs_the_network
+from envwright.rules.failures import OFFLINE_FIX, is_endless, needs_the_network, proves_nothing
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -78,7 +78,8 @@ def case_is_not_scored(subject: Subject) -> Iterator[Found]:
                 f"case {case.name!r}: {wrong}",
                 of_case(subject.facts, case, failure),
                 Place(CASES_FILE, case.line),
-                inconclusive=is_outside_the_environment(failure),
+                fix=OFFLINE_FIX if needs_the_network(failure) else None,
+                inconclusive=proves_nothing(failure),
             )
 
 

@@ -30,6 +30,7 @@ from envwright.rules.failures import (
     missing_variables_fix,
     needs_the_network,
     own_failure,
+    proves_nothing,
     refuses_reply,
     wrong_call_fix,
 )
@@ -127,7 +128,7 @@ def _without_reward(subject: Subject, score: Score) -> Found:
         of_conversation(subject.facts, score, failure=score.failure),
         place,
         fix=OFFLINE_FIX if offline else REFUSED_FIX if refuses else fix,
-        inconclusive=is_outside_the_environment(score.failure) or needs_the_network(score.failure),
+        inconclusive=proves_nothing(score.failure),
         severity="warning" if refuses else None,
     )
 

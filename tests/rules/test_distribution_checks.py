@@ -182,14 +182,6 @@ def test_informative_group_chance_of_smaller_group_averages_all_draws():
     assert chance_of_live_group(values, 3) == pytest.approx(fmean(drawn))
 
 
-def test_group_estimate_is_unbiased():
-    generator = random.Random(3)
-    truth = 1 - 0.1**4 - 0.9**4
-    draws = [[float(generator.random() < 0.1) for _ in range(8)] for _ in range(4000)]
-    assert fmean(chance_of_live_group(each, 4) for each in draws) == pytest.approx(truth, abs=0.012)
-    assert fmean(predicted_live(each, 4) for each in draws) < truth - 0.02
-
-
 def test_predicted_informative_groups_equal_formula_for_two_values():
     assert predicted_live([1.0, 1.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0], 8) == pytest.approx(1 - 0.25**8 - 0.75**8)
 

@@ -31,24 +31,14 @@ def test_finding_shows_reply_policy_task_reward_and_functions() -> None:
     assert found.evidence.named()["functions"]["format_reward"] == {"score": 0.0, "weight": 0.2, "kind": "reward"}
 
 
-def test_missing_reference_names_results_that_git_lfs_holds() -> None:
-    pointers = {"outputs/evals/a/results.jsonl: a pointer of Git LFS": 1, "b/results.jsonl: a pointer of Git LFS": 1}
-    replies = ModelReplies(("b/results.jsonl",), (), "", 0, earned=0, tasks=8, played=(), left_out=pointers)
-    without = subject(scores=scores(oracle=None), package={"has_oracle": False})
-    fix = the("RWD002", replace(without, facts=replace(without.facts, model_replies=replies))).fix
-    assert fix.startswith("outputs/evals/a/results.jsonl: a pointer of Git LFS (and 1 more): `git lfs pull`")
-
-
-def test_missing_reference_names_a_recording_where_results_are_of_other_tasks() -> None:
-    replies = ModelReplies(("a.jsonl",), ("m",), "", 0, earned=0, tasks=8, played=(), left_out={OTHER_TASKS: 20})
-    without = subject(scores=scores(oracle=None), package={"has_oracle": False})
-    fix = the("RWD002", replace(without, facts=replace(without.facts, model_replies=replies))).fix
-    assert "`envwright record plain-sums -m MODEL -n 20`" in fix
-
-
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
+        (
+            {"left_out": {"b.jsonl: a pointer of Git LFS": 1, "c.jsonl: a pointer of Git LFS": 1}},
+            "b.jsonl: a pointer of Git LFS (and 1 more): `git lfs pull`",
+        ),
+        ({"left_out": {OTHER_TASKS: 20}}, "`envwright record plain-sums -m MODEL -n 20`"),
         (
             {"earned": 9, "most": 0.9, "tasks_with_most": 8, "played": (*range(8),)},
             "`[tool.envwright.reward] max = 0.9`",

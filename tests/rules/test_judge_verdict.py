@@ -49,17 +49,6 @@ def test_broken_infrastructure_is_an_error_of_dependent_gates(stage: engine.Any,
         assert judged[gate] == "error"
 
 
-@pytest.mark.parametrize(("kind", "schema"), [(kind, "inconclusive" if kind == "network" else "fail") for kind in OWN])
-def test_own_failure_decides_its_gate_and_leaves_others_open(kind: str, schema: str) -> None:
-    """Missing data leaves the schema gate inconclusive as well, because it is not evidence about the environment."""
-    assert verdicts(unloaded("load", kind)) == {
-        "schema": schema,
-        "rewards": "inconclusive",
-        "smoke": "inconclusive",
-        "distribution": "inconclusive",
-    }
-
-
 @pytest.mark.parametrize("kind", OWN)
 @pytest.mark.parametrize("stage", STAGES)
 def test_own_failure_of_any_stage_is_reported(stage: engine.Any, kind: str) -> None:

@@ -6,12 +6,13 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from cases_of_invariants import growing
 from cases_of_rewards import adder, tooled, unscored
 from cases_of_schema import data, two_splits
 from cases_of_search import exploit, searched
 from cases_of_smoke import failed
 from envwright.declarations.package import AnswerDeclaration, RewardDeclaration, SourceNote
-from envwright.facts.observed import Cut, Difference, GoldSweep, Growth, Place, Repetition, Score
+from envwright.facts.observed import Cut, Difference, GoldSweep, Place, Repetition, Score
 from envwright.facts.search import Broken
 from envwright.rules.engine import Subject
 from envwright.rules.verdict import judge
@@ -29,13 +30,6 @@ from subjects import (
     unloaded,
 )
 
-TAGS = (2_000, 4_000, 8_000, 16_000, 32_000, 64_000)
-
-
-def growing(*seconds: float, timed_out: bool = False, longest: int = 16_000) -> Subject:
-    growth = Growth(0, "opening tags", "<a><a>", TAGS[: len(seconds)], seconds, timed_out)
-    return replace(subject(growths=(growth,)), longest_reply=longest)
-
 
 @pytest.mark.parametrize(
     "seconds",
@@ -52,7 +46,7 @@ def test_stopped_scoring_is_judged_by_reply_length() -> None:
 
 
 def test_longer_replies_of_declared_runs_make_slow_scoring_an_error() -> None:
-    assert the("RWD073", growing(0.01, 0.04, 0.17, 0.7, longest=64_000)).severity == "error"
+    assert the("RWD073", replace(growing(0.01, 0.04, 0.17, 0.7), longest_reply=64_000)).severity == "error"
 
 
 @pytest.mark.parametrize(
@@ -145,9 +139,10 @@ def denied(place: Place | None, *others: Score, **changes: Any) -> Subject:
 
 
 @pytest.mark.parametrize(("place", "severity"), PLACES)
-def test_denial_rewarded_by_recorded_reward_counts_as_its_code(place: Place | None, severity: str) -> None:
-    found = the("RWD066", denied(place, description={"functions": ()}, recorded=(function("correct", place=place),)))
-    assert (found.severity, found.line) == (severity, place and place.line)
+def test_denial_rewarded_by_library_is_a_warning(place: Place | None, severity: str) -> None:
+    recorded = denied(place, description={"functions": ()}, recorded=(function("correct", place=place),))
+    for found in (the("RWD066", denied(place)), the("RWD066", recorded)):
+        assert (found.severity, found.line) == (severity, place and place.line)
 
 
 def test_denial_that_is_a_move_is_a_warning() -> None:
@@ -269,11 +264,6 @@ def test_uncalled_tool_decides_nothing_only_beside_a_derived_reply() -> None:
     assert "returned 'none' in each of 4 trials" in the("RWD099", tooled(adder(results=1, result="none"))).message
     assert not the("RWD099", tooled(adder(results=1))).inconclusive
     assert not the("RWD099", tooled(adder(), derived=True)).inconclusive
-
-
-@pytest.mark.parametrize(("place", "severity"), PLACES)
-def test_denial_rewarded_by_library_is_a_warning(place: Place | None, severity: str) -> None:
-    assert the("RWD066", denied(place)).severity == severity
 
 
 def test_module_beside_the_own_one_is_a_warning_where_it_is_imported() -> None:

@@ -8,7 +8,7 @@ import random
 from statistics import fmean
 
 import pytest
-from cases_of_groups import DEAD, LIVE, grouped, played
+from cases_of_distribution import DEAD, LIVE, grouped, played
 from envwright.declarations.registry import DistributionGate
 from envwright.reports.html.compact import Beside, page_environment
 from envwright.reports.result import environment_result

@@ -1,4 +1,4 @@
-"""Quantiles and intervals against published tables, and means, deviations and differences that are clustered by task."""
+"""Quantiles and intervals against published tables, and estimates that are clustered by task."""
 
 from __future__ import annotations
 

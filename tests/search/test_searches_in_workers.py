@@ -183,7 +183,7 @@ def session_of(rewards: Sequence[float], sent: list[Any], *, derived: bool, is_l
 
     return SimpleNamespace(
         kept={number: TaskView(number, [], {"answer": str(number)}) for number in range(len(rewards))},
-        adapter=SimpleNamespace(conversational=False, score_directly=scored),
+        adapter=SimpleNamespace(conversational=False),
         asked_oracle=lambda task, _: says(task.data["answer"]),
         scored_once=scored,
         loop=None,

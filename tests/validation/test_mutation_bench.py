@@ -40,7 +40,7 @@ class Code:
     def __init__(self, reward: Callable[[str], float]) -> None:
         self.kept = {0: SimpleNamespace(data={})}
         self.reward = reward
-        self.adapter = SimpleNamespace(conversational=False, score_directly=self._score_directly)
+        self.adapter = SimpleNamespace(conversational=False)
         self.loop = asyncio.new_event_loop()
 
     def _row(self, completion: Any) -> dict[str, Any]:
@@ -48,9 +48,6 @@ class Code:
         return {"functions": {}, "reward": reward, "failures": [], "failure": None}
 
     def scored_once(self, _task: Any, completion: Any, _seconds: float) -> dict[str, Any]:
-        return self._row(completion)
-
-    def _score_directly(self, _task: Any, completion: Any) -> dict[str, Any]:
         return self._row(completion)
 
     @contextmanager

@@ -181,10 +181,6 @@ class Adapter:
         """Score conversations on one task as a group, by verifiers' own scoring."""
         raise NotImplementedError
 
-    def score_directly(self, task: TaskView, completion: Sequence[Message], /) -> dict[str, Any] | None:
-        """The score of one conversation, faster than by `score`; `None` if that is impossible or a function waits."""
-        raise NotImplementedError
-
     def roll_out(
         self, jobs: Sequence[RolloutRequest], tasks: Mapping[int, TaskView], options: RolloutOptions
     ) -> AsyncGenerator[dict[str, Any], None]:
@@ -324,21 +320,3 @@ def is_finite(value: Any) -> bool:
 def finite_or_none(value: Any) -> float | None:
     """The number, or `None` if it is absent, not a number, NaN or infinite."""
     return float(value) if is_number(value) and is_finite(value) else None
-
-
-class Waits(Exception):
-    """A coroutine waits for something."""
-
-
-def at_once(work: Any) -> Any:
-    """The result of a coroutine that does not wait.
-
-    Raises `Waits` if it waits, and any exception of the coroutine.
-    """
-    try:
-        work.send(None)
-    except StopIteration as ended:
-        return ended.value
-    finally:
-        work.close()
-    raise Waits

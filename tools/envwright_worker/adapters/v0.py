@@ -33,8 +33,6 @@ from envwright_worker.adapters.adapter import (
     TaskView,
     ToolUse,
     Trap,
-    Waits,
-    at_once,
     calls_rewards,
     conversation_of,
     finite_or_none,
@@ -88,9 +86,6 @@ class AdapterV0(Adapter):
         self.grouped = any(function["group"] for function in self._functions)
         rubric = self._environment.rubric
         self._scores_alone = not self.grouped and scores_alone(rubric)
-        self._scores_directly = (
-            self._scores_alone and prepares_plainly(self._environment) and hasattr(rubric, "score_objects")
-        )
         asks = inspect.signature(rubric.score_group).parameters
         self._scoring_options = {"score_sem": contextlib.nullcontext()} if "score_sem" in asks else {}
         leaves = list(leaf_environments(self._environment))
@@ -261,23 +256,6 @@ class AdapterV0(Adapter):
             rewards = self._rewards_of(task, state.get("reward"), state.get("metrics") or {}, filed)
             rows.append({**rewards, "failure": None if filed else failure, "seconds": seconds})
         return rows
-
-    def score_directly(self, task: TaskView, completion: Sequence[Message]) -> dict[str, Any] | None:
-        if not self._scores_directly:
-            return None
-        started = time.perf_counter()
-        trap = Trap(self._sources)
-        token = self._trap.set(trap)
-        try:
-            state = at_once(state_of(self._environment, task, completion))
-            with being_scored(functools.partial(heard_in, state)):
-                reward, metrics = scored_alone(self._environment.rubric, state)
-        except Waits:
-            return None
-        finally:
-            self._trap.reset(token)
-        rewards = self._rewards_of(task, reward, metrics, list(trap.failures.values()))
-        return {**rewards, "failure": None, "seconds": time.perf_counter() - started}
 
     def _rewards_of(
         self, task: TaskView, reward: Any, metrics: Mapping[str, Any], filed: Sequence[Mapping[str, Any]]
@@ -559,15 +537,6 @@ def scores_alone(rubric: Any) -> bool:
     )
 
 
-def prepares_plainly(environment: Any) -> bool:
-    """Whether only verifiers makes the state of a rollout and the arguments of reward functions."""
-    if getattr(environment, "env_map", None):  # each of its members makes its own
-        return False
-    makers = (getattr(type(environment), name) for name in ("init_state", "setup_state"))
-    given = any(getattr(rubric, "score_object_providers", ()) for rubric in leaf_rubrics(environment.rubric))
-    return not given and all(maker.__module__.startswith("verifiers.") for maker in makers)
-
-
 def leaf_environments(environment: Any) -> Iterator[Any]:
     """The environments below any nesting of groups."""
     if members := getattr(environment, "envs", None):
@@ -646,46 +615,6 @@ async def state_of(
 def _scoring_client() -> Any:
     """One client for the process: each one builds a TLS context."""
     return resolved_client(UNREACHABLE, 1.0)
-
-
-def scored_alone(rubric: Any, state: Any) -> tuple[float, dict[str, float]]:
-    """The reward and the metrics of a state by verifiers' own rubrics, function by function.
-
-    Like `Rubric.score_rollout`, but without an asyncio task and without reading signatures again. A function that
-    raises scores 0. Raises `Waits` if a function waits.
-    """
-    reward, metrics = 0.0, dict[str, float]()
-    for one in leaf_rubrics(rubric):
-        offered = one.score_objects(state)
-        scores: dict[str, float] = {}
-        for function, weight in zip(one.funcs, one.weights, strict=True):
-            score = scores[function.__name__] = _score_of(function, offered)
-            reward += score * weight
-        for name, score in scores.items():
-            metrics[name] = metrics.get(name, 0.0) + score
-    return reward, metrics
-
-
-def _score_of(function: Any, offered: dict[str, Any]) -> float:
-    wanted = _wanted(function)
-    given = offered if wanted is None else {name: offered[name] for name in wanted if name in offered}
-    try:
-        value = function(**given)
-        if type(value) is float:  # most are
-            return value
-        return float(at_once(value) if inspect.isawaitable(value) else value)
-    except Waits:
-        raise
-    except Exception:
-        return 0.0
-
-
-@functools.cache
-def _wanted(function: Any) -> tuple[str, ...] | None:
-    """Names of a function's parameters; `None` if it takes any keyword argument."""
-    parameters = inspect.signature(function).parameters
-    takes_all = any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters.values())
-    return None if takes_all else tuple(parameters)
 
 
 # Rollouts: each requested one is returned once, also after a failure.

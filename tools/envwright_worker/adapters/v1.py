@@ -15,7 +15,6 @@ import sys
 import time
 from collections import Counter
 from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
-from contextvars import copy_context
 from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any, get_args
@@ -36,8 +35,6 @@ from envwright_worker.adapters.adapter import (
     TaskView,
     ToolUse,
     Trap,
-    Waits,
-    at_once,
     calls_rewards,
     finite_or_none,
 )
@@ -56,25 +53,12 @@ from envwright_worker.policies.oracle import AskingAgent
 from envwright_worker.splits import evaluation_split
 from envwright_worker.tool_servers import fork_servers
 
-MOST_KNOWN = 256
-"""The most tasks that are kept with their functions: the sampled ones, not the whole taskset."""
-MOST_SIGNATURES = 256
-_SCORING: Any = sys.modules[vf.Task.__module__]
-"""The module in which verifiers looks up how a task's functions are called."""
+MOST_RECORDED = 256
+_SCORING = sys.modules[vf.Task.__module__].__file__
+"""The file of verifiers' own scoring."""
 
 _RECORDED: dict[str, tuple[float, str, int]] = {}
 """Name of a recorded reward → its weight, and the file and line that recorded it first."""
-
-
-@dataclass(frozen=True)
-class _Known:
-    """The common data of all scorings of a task."""
-
-    native: Any
-    """The task itself: its identity is stable while it is referenced."""
-    identity: Mapping[str, str]
-    functions: Mapping[str, list[Callable[..., Any]]]
-    """The task's functions with traps, by kind."""
 
 
 class HarnessAdapter(Adapter):
@@ -111,8 +95,6 @@ class AdapterV1(Adapter):
         self._signatures: dict[str, inspect.Signature] = {}
         self._declared: dict[str, dict[str, Any]] | None = None
         self._runtime_needed: bool | None = None
-        self._known: dict[int, _Known] = {}
-        """Tasks that were scored directly, by the identity of the object."""
         self.harnesses = Harnesses()
         self._environments: dict[tuple[str | None, bool], tuple[Any, asyncio.Future[None]]] = {}
         """One for each harness, scripted or not, with a future that is done when its servers are up."""
@@ -189,30 +171,6 @@ class AdapterV1(Adapter):
 
     async def score(self, task: TaskView, completions: Sequence[Sequence[Message]]) -> list[dict[str, Any]]:
         return [await self._score_one(task, completion) for completion in completions]
-
-    def score_directly(self, view: TaskView, completion: Sequence[Message]) -> dict[str, Any] | None:
-        native = view.native
-        if id(native) not in self._known:
-            if len(self._known) >= MOST_KNOWN:
-                self._known.clear()
-            if not scores_plainly(native):
-                return None
-            functions = {kind: self._trapped_hooks(native, kind) for kind in ("reward", "metric")}
-            self._known[id(native)] = _Known(native, identity_of(native), functions)
-        known = self._known[id(native)]
-        trace = trace_of(view, completion, known.identity)
-        task = copy.copy(native)
-        task.hooks = known.functions.__getitem__
-        self._trap.taken()  # an earlier timeout may have left tasks behind
-        started = time.perf_counter()
-        failure = None
-        try:
-            score_at_once(task, trace)
-        except Waits:
-            return None
-        except Exception as error:
-            failure = self._sources.failure(error)
-        return self._row(view, trace, failure, started)
 
     async def _score_one(self, view: TaskView, completion: Sequence[Message]) -> dict[str, Any]:
         trace = trace_of(view, completion)
@@ -500,7 +458,7 @@ def note_recorded_rewards() -> None:
     @functools.wraps(original)
     def record_reward(trace: Any, name: str, value: float, weight: float = 1.0) -> None:
         caller = sys._getframe(1)
-        if caller.f_code.co_filename != _SCORING.__file__ and len(_RECORDED) < MOST_SIGNATURES:
+        if caller.f_code.co_filename != _SCORING and len(_RECORDED) < MOST_RECORDED:
             _RECORDED.setdefault(name, (float(weight), caller.f_code.co_filename, caller.f_lineno))
         original(trace, name, value, weight)
 
@@ -512,68 +470,6 @@ def needs_runtime(task: Any) -> bool:
     hooks = [*task.hooks("reward"), *task.hooks("metric")]
     prepares = type(task).setup is not vf.Task.setup or type(task).finalize is not vf.Task.finalize
     return prepares or any("runtime" in inspect.signature(function).parameters for function in hooks)
-
-
-def scores_plainly(task: Any) -> bool:
-    """Whether verifiers' own scoring calls the task's own functions and nothing else."""
-    kind, own = type(task), vf.Task
-    as_verifiers = kind.score is own.score and kind.hooks is own.hooks and kind.plugged_judges is own.plugged_judges
-    return (
-        as_verifiers
-        and hasattr(_SCORING, "invoke_all")
-        and hasattr(_SCORING, "inspect")
-        and not task.plugged_judges()
-        and not needs_runtime(task)
-    )
-
-
-def score_at_once(task: Any, trace: Any) -> None:
-    """Score a trace by the task's own `score` without a loop: one function after the other, in the order of tasks.
-
-    Raises `Waits` if a function waits, and any exception of the scoring.
-    """
-    waited: list[Callable[..., Any]] = []
-
-    async def one_by_one(functions: Sequence[Callable[..., Any]], available: Mapping[str, Any]) -> list[Any]:
-        return _asked_in_turn(functions, available, waited)
-
-    together = _SCORING.invoke_all, _SCORING.inspect
-    try:
-        _SCORING.invoke_all, _SCORING.inspect = one_by_one, _Inspected
-        at_once(task.score(trace))
-    except Exception:
-        if waited:
-            raise Waits from None
-        raise
-    finally:
-        _SCORING.invoke_all, _SCORING.inspect = together
-
-
-class _Inspected:
-    """Signatures read once for each function: reading one takes as long as many functions run."""
-
-    Parameter = inspect.Parameter
-    signature = staticmethod(functools.lru_cache(MOST_SIGNATURES)(inspect.signature))
-
-
-def _asked_in_turn(
-    functions: Sequence[Callable[..., Any]], available: Mapping[str, Any], waited: list[Callable[..., Any]]
-) -> list[Any]:
-    """The values of all functions. As with tasks, all are called before the first error is raised."""
-    values, errors = [], list[Exception]()
-    for function in functions:
-        wanted = _Inspected.signature(function).parameters
-        given = {name: available[name] for name in wanted if name in available}
-        try:
-            values.append(copy_context().run(at_once, function(**given)))
-        except Waits:
-            waited.append(function)
-            raise
-        except Exception as error:
-            errors.append(error)
-    if errors:
-        raise errors[0]
-    return values
 
 
 async def score_in_place(task: Any, trace: Any, *, in_runtime: bool) -> None:
@@ -604,15 +500,10 @@ def prompt_of(data: Any) -> list[Message]:
     return [*messages, *(message_to_wire(message) for message in data.prompt or [])]
 
 
-def identity_of(task: Any) -> dict[str, str]:
-    """The identity of a task in a trace, beside its data."""
-    return {"type": type(task).__name__, "key": task.key, "hash": task.hash}
-
-
-def trace_of(view: TaskView, completion: Sequence[Message], identity: Mapping[str, str] | None = None) -> Any:
-    """The trace that a rollout with this completion leaves behind; the task's identity may be known."""
+def trace_of(view: TaskView, completion: Sequence[Message]) -> Any:
+    """The trace that a rollout with this completion leaves behind."""
     task = view.native
-    recorded = vf.TraceTask(data=task.data, **(identity or identity_of(task)))
+    recorded = vf.TraceTask(data=task.data, type=type(task).__name__, key=task.key, hash=task.hash)
     trace = vf.Trace(task=recorded, state=state_cls(type(task))(), agent=vf.AgentInfo(config=_agent_config()))
     messages = [(parse_message(message), False) for message in view.prompt]
     messages += [(parse_message(message), message["role"] == "assistant") for message in completion]

@@ -8,9 +8,8 @@ import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import zip_longest
-from typing import Any, Literal
+from typing import Any
 
-from envwright_worker.direct_scoring import DirectScoring
 from envwright_worker.effort import BudgetSpent, ProcessorBudget, kernel_limit, processor_limit, processor_seconds
 from envwright_worker.failures import OutOfTime
 from envwright_worker.messages import last_words
@@ -41,7 +40,6 @@ LONGEST_NUMBER = 4_000
 MOST_VARIATIONS = 600
 VARIATIONS_AT_ONCE = 50
 
-Way = Literal["code", "mutant"]
 """The scorer of conversations: the code itself, whose first scores are compared with scoring in full, or a mutant."""
 Values = dict[str, float | None]
 """`reward` and every function by name."""
@@ -85,7 +83,6 @@ class Bench:
 
     def __init__(self, session: Session, probes: Sequence[MutationProbe]) -> None:
         self._session = session
-        self._scoring = DirectScoring(session)
         self.probes = [probe for probe in probes if probe["task"] in session.kept]
         self.left_out: dict[str, str] = {}
         """Name of a conversation → why it kills no mutant."""
@@ -150,8 +147,6 @@ class Bench:
         probe: MutationProbe,
         processor: float = MOST_SECONDS,
         wall: float = 10 * MOST_SECONDS,
-        *,
-        way: Way = "code",
     ) -> Values:
         """Reward and functions of a conversation, by the code in place.
 
@@ -159,8 +154,7 @@ class Bench:
         """
         task, completion = self._session.kept[probe["task"]], probe["completion"]
         with processor_limit(processor):
-            ask = self._scoring.scored if way == "code" else self._scoring.scored_by_any
-            score = ask(task, completion, wall)
+            score = self._session.scored_once(task, completion, wall)
         values: Values = {name: scored["score"] for name, scored in score["functions"].items()}
         return values | {"reward": score["reward"]}
 
@@ -169,12 +163,10 @@ class Bench:
         probe: MutationProbe,
         processor: float = HANGING_SECONDS,
         wall: float = WAITING_SECONDS,
-        *,
-        way: Way = "code",
     ) -> Values | None:
         """The values of a conversation; `None` if the code in place fails."""
         try:
-            return self.values(probe, processor, wall, way=way)
+            return self.values(probe, processor, wall)
         except BaseException:
             return None
 
@@ -204,7 +196,7 @@ class Bench:
         processor, wall = known.patience
         try:
             with kernel_limit(2 * processor + UNINTERRUPTIBLE_SECONDS):
-                values = self.values(probe, processor, wall, way="mutant")
+                values = self.values(probe, processor, wall)
         except OutOfTime as error:
             trial.outcome, trial.by = "timeout", f"{probe['name']}: {error}"
             return
@@ -231,7 +223,7 @@ class Bench:
             with mutator.applied(trial.mutant):
                 for probe, known in originals:
                     budget.check()
-                    values = self.attempted(probe, way="mutant")
+                    values = self.attempted(probe)
                     if values is not None and differences(known, values):
                         trial.apart = _apart(probe, known, values)
                         return True

@@ -10,7 +10,6 @@ from typing import Any
 
 from envwright_worker.adapters.adapter import RolloutRequest, TaskView
 from envwright_worker.channel import JobRequest
-from envwright_worker.direct_scoring import DirectScoring
 from envwright_worker.effort import ProcessorBudget
 from envwright_worker.failures import OutOfTime
 from envwright_worker.messages import Message, says, text_of
@@ -87,14 +86,14 @@ def _well_paid(session: Session, known: list[_Reference], request: JobRequest) -
 
     They are of the tasks that can be scored in a part of the search's time.
     """
-    scoring, budget = DirectScoring(session), ProcessorBudget(COMPARING * request["seconds"])
+    budget = ProcessorBudget(COMPARING * request["seconds"])
     earned: list[float] = []
     seconds = request["seconds_per_reply"]
     for task, conversation in known:
         if session.is_late or (budget.left <= 0 and len(earned) > PROBE_TASKS):
             break
         try:
-            earned.append(scoring.scored(task, conversation, seconds)["reward"] or 0.0)
+            earned.append(session.scored_once(task, conversation, seconds)["reward"] or 0.0)
         except OutOfTime:
             earned.append(0.0)
             seconds = max(LEAST_SECONDS, seconds / 4)
@@ -134,7 +133,6 @@ class _Work:
         self._request = request
         self._probe_tasks = list(probe_tasks)
         self._seconds_per_reply: float = request["seconds_per_reply"]
-        self._scoring = DirectScoring(session)
 
     def facts(self) -> dict[str, Any]:
         started = time.monotonic()
@@ -208,7 +206,7 @@ class _Work:
             raise Spent("time")
         completion = replaced_conversation(probe, reply, everywhere=blind)
         try:
-            return self._scoring.scored(probe.task, completion, self._seconds_per_reply)
+            return session.scored_once(probe.task, completion, self._seconds_per_reply)
         except OutOfTime as error:
             if self._seconds_per_reply > LEAST_SECONDS:  # the search gets back the time of the first hanging replies
                 self._grader.budget.extend(self._seconds_per_reply)

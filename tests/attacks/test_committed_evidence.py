@@ -69,6 +69,12 @@ def test_committed_evidence_of_a_release_is_refused(given: tuple[str, str], root
     assert refused(main, command)[0].file == "evidence/validate.json"
 
 
+def test_committed_evidence_below_a_folder_of_the_team_leaves_that_folder_tracked(root: Path) -> None:
+    commit(root, "ci/evidence/validate.json")
+    (problem,) = refused(main, ["release", "--root", str(root), "--evidence-only", str(root / "ci/evidence")])
+    assert problem.fix == "git rm -r --cached ci/evidence"
+
+
 def test_committed_cache_of_the_user_is_refused(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(CACHE_DIR, str(root / "shared"))
     commit(root, "shared/signatures-0.key")

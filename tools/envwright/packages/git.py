@@ -187,7 +187,8 @@ def refuse_committed_results(root: Path, *evidence: Path | None) -> None:
         raise DeclarationError([Problem(".git", None, "git cannot list the files that it tracks", found=said)])
     tracked: dict[str, list[str]] = {}
     for name in map(os.fsdecode, filter(None, listed.stdout.split(b"\0"))):
-        tracked.setdefault(name.partition("/")[0], []).append(name)
+        holding = (place for place in (*RESULTS, *inside) if f"{name}/".lower().startswith(f"{place}/".lower()))
+        tracked.setdefault(name[: len(next(holding, name))], []).append(name)
     message = "is tracked by git, but may only be written by commands on this machine"
     problems = []
     for folder, names in tracked.items():

@@ -60,13 +60,14 @@ def test_revision_is_read_without_touching_the_work_tree(root: Path, tmp_path: P
     assert git(root, "status", "--porcelain") == before
 
 
-def test_base_revision_gets_no_variable_that_the_entry_does_not_declare(root: Path, tmp_path: Path) -> None:
-    (root / "registry.yaml").write_text(REGISTRY.format(seed=1) + "    secrets: [SERPER_API_KEY, MODEL_KEY]\n")
+def test_base_revision_gets_no_more_than_the_entry_declares(root: Path, tmp_path: Path) -> None:
+    asked = "    secrets: [SERPER_API_KEY, MODEL_KEY]\n    sandbox: none\n"
+    (root / "registry.yaml").write_text(REGISTRY.format(seed=1) + asked)
     git(root, "commit", "-q", "-am", "asks for keys")
 
     entry, _ = find_base(root, "main").environment(replace(ENTRY, secrets=("SERPER_API_KEY",)), tmp_path / "scratch")
 
-    assert entry.secrets == ("SERPER_API_KEY",)
+    assert (entry.secrets, entry.sandbox) == (("SERPER_API_KEY",), "preferred")
 
 
 def test_base_revision_keeps_modes_and_ignores_attributes(root: Path, tmp_path: Path) -> None:

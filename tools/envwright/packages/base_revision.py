@@ -59,13 +59,17 @@ class Base:
         return self._entry_of(entry.name, entry), _read(folder, scratch, self.label)
 
     def _entry_of(self, name: str, otherwise: EnvironmentEntry) -> EnvironmentEntry:
-        """The entry of the base's own registry, or else the current one; it gets no variable that this one does not."""
+        """The entry of the base's own registry, or else the current one.
+
+        It gets no variable that the current one does not. A commit may be a stranger's, so it runs in this one's sandbox.
+        """
         try:
             registry = load_registry(self.root) if self.commit is None else read_registry_at(self.root, self.commit)
         except (DeclarationError, UnicodeDecodeError):
             return replace(otherwise, name=name)
         found = registry.environments.get(name, replace(otherwise, name=name))
-        return replace(found, secrets=tuple(secret for secret in found.secrets if secret in otherwise.secrets))
+        secrets = tuple(secret for secret in found.secrets if secret in otherwise.secrets)
+        return replace(found, secrets=secrets, sandbox=otherwise.sandbox if self.commit else found.sandbox)
 
 
 def find_base(root: Path, given: str) -> Base:

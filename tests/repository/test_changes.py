@@ -201,7 +201,15 @@ def test_changes_in_shallow_clone_name_required_depth(root: Path) -> None:
 
 
 @pytest.mark.parametrize("committed", [True, False])
-def test_changes_recognise_renamed_environment(root: Path, committed: bool) -> None:
+@pytest.mark.parametrize("is_at_the_top", [True, False])
+def test_changes_recognise_renamed_environment(root: Path, committed: bool, is_at_the_top: bool) -> None:
+    if not is_at_the_top:
+        (root / "inner").mkdir()
+        for name in ("environments", "registry.yaml"):
+            (root / name).rename(root / "inner" / name)
+        commit(root)
+        git(root, "branch", "-f", "main")
+        root /= "inner"
     shutil.move(root / "environments/alpha", root / "environments/beta")
     shutil.move(root / "environments/beta/alpha", root / "environments/beta/beta")
     edit = root / "environments/beta/pyproject.toml"

@@ -138,7 +138,8 @@ def _objects_in(root: Path, folder: str) -> set[str]:
     paths = [
         path for path in listed.split(b"\0") if path and b"\n" not in path and (root / os.fsdecode(path)).is_file()
     ]
-    hashed = git(root, "hash-object", "--stdin-paths", sends=b"\n".join(paths) + b"\n" if paths else b"")
+    above = git(root, "rev-parse", "--show-prefix").stdout.removesuffix(b"\n")  # these paths are from the top
+    hashed = git(root, "hash-object", "--stdin-paths", sends=b"".join(above + path + b"\n" for path in paths))
     return set(hashed.stdout.decode().split())
 
 

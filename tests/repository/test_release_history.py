@@ -71,6 +71,8 @@ def test_history_lists_every_used_version(root: Path) -> None:
     first = git(root, "rev-parse", "HEAD")
     at_version(root, "0.1.1")
     second = commit(root)
+    write(root, {f"{FOLDER}/pyproject.toml": (root / FOLDER / "pyproject.toml").read_text() + "# the same version\n"})
+    commit(root)
     at_version(root, "0.2.0")
     assert history(root).used == (("0.1.1", second), ("0.1.0", first))
 

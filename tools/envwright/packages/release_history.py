@@ -18,7 +18,7 @@ from envwright.packages.pyproject import read_pyproject
 from envwright.packages.read_package import read_package
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Mapping
 
     from envwright.declarations.package import Package
     from envwright.declarations.registry import EnvironmentEntry
@@ -61,9 +61,9 @@ class ReleaseHistory:
     changed: tuple[str, ...] = ()
     """Released files that differ from the base."""
     reward_changed: bool = False
-    """Whether something that can change a reward differs: code, data, pins, arguments."""
+    """Whether something of the package that can change a reward differs: code, data, pins."""
     used: tuple[tuple[str, str], ...] = ()
-    """Every version in the history of pyproject.toml, with the commit that introduced it, newest first."""
+    """Every version in the history of pyproject.toml, the last used first, with the commit that introduced it."""
     same_content: str | None = None
     """An earlier commit with exactly the content to publish, while the base differs."""
     renamed_from: str | None = None
@@ -86,7 +86,7 @@ def release_history(
     declared = registry.environments.get(renamed_from or entry.name) if registry else None
     known = None if declared is None else {rule: findings.count for rule, findings in declared.known.items()}
     folder = f"environments/{entry.folder_name}"
-    used = tuple(_versions(root, base, folder))
+    used = tuple(_versions(root, base, folder).items())
     new = ReleaseHistory(base, used=used, renamed_from=renamed_from, known_before=known, whole=not is_shallow(root))
     files = files_at(root, base, folder)
     if not files:
@@ -115,7 +115,7 @@ def released_files(folder: Path, files: tuple[str, ...]) -> dict[str, str]:
     return {name: hashlib.sha256((folder / name).read_bytes()).hexdigest() for name in sorted(names)}
 
 
-def _versions(root: Path, base: str, folder: str) -> Iterator[tuple[str, str]]:
+def _versions(root: Path, base: str, folder: str) -> dict[str, str]:
     """Each version in the history of a pyproject.toml, with the commit that introduced it."""
     logged = git(
         root, "log", "--format=%H", "--raw", "--no-abbrev", "--no-renames", base, "--", f"{folder}/pyproject.toml"
@@ -128,12 +128,10 @@ def _versions(root: Path, base: str, folder: str) -> Iterator[tuple[str, str]]:
         elif line:
             commit = line
     brought = [(commit, name) for commit, name in brought if name.strip("0")]
-    seen = set()
-    for (commit, _), content in zip(brought, contents_of(root, [name for _, name in brought]), strict=True):
-        version = _version_in(content)
-        if version and version not in seen:
-            seen.add(version)
-            yield version, commit
+    contents = contents_of(root, [name for _, name in brought])
+    found = {_version_in(content): commit for (commit, _), content in zip(brought, contents, strict=True)}
+    found.pop("", None)
+    return found
 
 
 def _version_in(content: bytes | None) -> str:

@@ -162,7 +162,7 @@ def version_returns(subject: Subject) -> Iterator[Found]:
 def reward_changed_by_a_patch(subject: Subject) -> Iterator[Found]:
     """Rewards may have changed, and the version rises by a patch only.
 
-    What: If code, data, pins or arguments differ from the base, the minor or the major number rises.
+    What: If code, data or pins differ from the base, the minor or the major number rises.
     Why: Training runs on `~=0.1.2` accept patches unseen. A changed reward makes runs incomparable.
     Fix: Run `envwright bump NAME --minor`. If the change provably gives the same rewards (a comment, a rename),
         ignore this rule with that reason.

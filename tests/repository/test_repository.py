@@ -41,6 +41,13 @@ def test_entry_without_folder_names_its_line(tmp_path: Path) -> None:
     assert (problem.file, problem.line, problem.path) == ("registry.yaml", 5, "environments.more")
 
 
+def test_problems_of_a_file_and_of_its_lines_are_in_order(tmp_path: Path) -> None:
+    folder = write_repository(tmp_path, "sums") / "environments/sums"
+    (folder / "pyproject.toml").write_text("project.description = 'x'\nproject.version = 1\n")
+    found = Repository.load(tmp_path, set_apart=True).broken["sums"]
+    assert [problem.message for problem in found] == ["lacks the key name", "is not text"]
+
+
 def test_environment_that_is_a_file_is_a_problem(tmp_path: Path) -> None:
     write_repository(tmp_path, "sums")
     shutil.rmtree(tmp_path / "environments/sums")

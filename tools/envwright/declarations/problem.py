@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 
-@dataclass(frozen=True, order=True)
+@dataclass(frozen=True)
 class Problem:
     """One mistake in a declared file.
 
@@ -41,11 +41,16 @@ class Problem:
         return "\n".join(parts)
 
 
+def in_order(problems: Iterable[Problem]) -> tuple[Problem, ...]:
+    """Problems by file and line; those of a whole file come first."""
+    return tuple(sorted(problems, key=lambda problem: (problem.file, problem.line or 0, problem.message)))
+
+
 class DeclarationError(Exception):
     """One or more declarations are wrong; nothing was observed and nothing was written."""
 
     def __init__(self, problems: Iterable[Problem]) -> None:
-        self.problems = tuple(sorted(problems, key=lambda problem: (problem.file, problem.line or 0, problem.message)))
+        self.problems = in_order(problems)
         super().__init__("\n".join(str(problem) for problem in self.problems))
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from packaging.utils import canonicalize_name
 
 from envwright.declarations.package import folder_of
-from envwright.declarations.problem import DeclarationError, Problem, nearest
+from envwright.declarations.problem import DeclarationError, Problem, in_order, nearest
 from envwright.declarations.registry import Registry, load_registry
 from envwright.declarations.tool_source import REGISTRY_FILE
 from envwright.packages.content import list_content
@@ -74,7 +74,7 @@ class Repository:
         if problems or (broken and not set_apart):
             raise DeclarationError([*problems, *(each for found in broken.values() for each in found)])
         usable = {name: packages[name] for name in registry.environments if name in packages and name not in broken}
-        return cls(root, registry, usable, {name: tuple(sorted(found)) for name, found in broken.items()})
+        return cls(root, registry, usable, {name: in_order(found) for name, found in broken.items()})
 
     def select(self, names: Iterable[str] = ()) -> tuple[str, ...]:
         """Environments of this repository by distribution name or folder; all for no names, broken ones among them.

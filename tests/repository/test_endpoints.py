@@ -86,7 +86,8 @@ def test_endpoint_unknown_name_suggests_the_nearest(tmp_path: Path) -> None:
     ],
 )
 def test_endpoint_invalid_value_names_path_and_line(tmp_path: Path, line: str, path: str) -> None:
-    problem = mistake(tmp_path, f"{SOUND}{line}\n")
+    other = SOUND.replace("\n", "  # a line\u2028for editors\n", 1)
+    problem = mistake(tmp_path, f"{other}{line}\n")
     assert (problem.path, problem.line) == (path, 7)
 
 

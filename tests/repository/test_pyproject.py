@@ -75,7 +75,7 @@ def test_key_lines_cover_all_toml_forms() -> None:
 
 
 def test_pyproject_syntax_error_names_its_line(tmp_path: Path) -> None:
-    write(tmp_path, {"a/pyproject.toml": '[project]\nname = "sums"\nversion = 0.1.0\n'})
+    write(tmp_path, {"a/pyproject.toml": '[project]\nname = "sums\u2028"\nversion = 0.1.0\n'})
     problem = only(refused(read_pyproject, tmp_path / "a/pyproject.toml", tmp_path))
     assert (problem.file, problem.line, problem.found) == ("a/pyproject.toml", 3, "version = 0.1.0")
 

@@ -106,14 +106,15 @@ def test_history_of_shallow_clone_is_incomplete(root: Path) -> None:
 
 @pytest.mark.parametrize(
     "line",
-    ['version = "0.1.0"', "version='0.1.0'  # ours", '"version" = "0.1.0"', '  version   =   "0.1.0"'],
+    ['version = "0.1.0"', "version='0.1.0'  # ours \u2028", '"version" = "0.1.0"', '  version   =   "0.1.0"'],
 )
 def test_write_version_changes_only_the_version(tmp_path: Path, line: str) -> None:
     rest = 'target-version = "0.1.0"\n[tool.x]\nversion = "0.1.0"\n'
     path = tmp_path / "pyproject.toml"
-    path.write_bytes(f'[project]\r\nname = "x"\r\n{line}\r\n{rest}'.encode())
+    before = '[project]\r\nname = "x"\r\ndescription = "one\u2028line"\r\n'
+    path.write_bytes(f"{before}{line}\r\n{rest}".encode())
     write_version(path, "0.2.0", "pyproject.toml")
-    assert path.read_bytes().decode() == f'[project]\r\nname = "x"\r\n{line.replace("0.1.0", "0.2.0")}\r\n{rest}'
+    assert path.read_bytes().decode() == f"{before}{line.replace('0.1.0', '0.2.0')}\r\n{rest}"
 
 
 @pytest.mark.parametrize(

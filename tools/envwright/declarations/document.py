@@ -309,6 +309,5 @@ def _toml_syntax_problem(message: str, text: str, file: str, *, quotes: bool) ->
     what, _, where = message.rpartition(" (at ")
     numbers = re.match(r"line (\d+), column \d+\)", where)
     line = int(numbers[1]) if numbers else text.count("\n") + 1
-    rows = text.splitlines()
-    shown = rows[line - 1].strip()[:120] if quotes and line <= len(rows) else ""
+    shown = text.split("\n")[line - 1].strip()[:120] if quotes else ""
     return Problem(file, line, f"is not TOML: {what or message}", found=shown)

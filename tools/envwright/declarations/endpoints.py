@@ -281,7 +281,7 @@ def _line(lines: Mapping[tuple[int, str], int], index: int, key: str = "") -> in
 def _lines_of(text: str) -> dict[tuple[int, str], int]:
     """The lines of the entries, each under an empty key, and of their keys."""
     found, index = {(-1, ""): 1}, -1
-    for number, row in enumerate(text.splitlines(), start=1):
+    for number, row in enumerate(text.split("\n"), start=1):
         if _HEADER.match(row):
             index += 1
             found[index, ""] = number

@@ -61,7 +61,7 @@ class Base:
     def _entry_of(self, name: str, otherwise: EnvironmentEntry) -> EnvironmentEntry:
         """The entry of the base's own registry, or else the current one.
 
-        It gets no variable that the current one does not. A commit may be a stranger's, so it runs in this one's sandbox.
+        It gets no variable that the current one does not. A commit may be a stranger's: it runs in this one's sandbox.
         """
         try:
             registry = load_registry(self.root) if self.commit is None else read_registry_at(self.root, self.commit)

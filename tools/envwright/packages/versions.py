@@ -87,14 +87,14 @@ def write_version(path: Path, version: str, file: str) -> None:
     raw = path.read_bytes()
     text = raw.decode("utf-8")
     line = key_lines(text).get("project.version")
-    rows = text.splitlines(keepends=True)
-    match = _VALUE.match(rows[line - 1]) if line is not None and line <= len(rows) else None
+    rows = text.split("\n")
+    match = _VALUE.match(rows[line - 1]) if line is not None else None
     if line is None or match is None:
         message = "has no version that can be updated: it is not on a line of its own"
         raise DeclarationError([Problem(file, line, message, "project.version", fix='write: version = "0.1.0"')])
     row = rows[line - 1]
     rows[line - 1] = f"{match[1]}{match[2]}{version}{match[2]}{row[match.end() :]}"
-    written = "".join(rows)
+    written = "\n".join(rows)
     if _without_version(tomllib.loads(written)) != _without_version(tomllib.loads(text)):
         message = "would change beyond its version"
         raise DeclarationError([Problem(file, line, message, "project.version", fix="update the version manually")])

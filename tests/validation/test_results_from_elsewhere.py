@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -158,8 +159,32 @@ def test_file_cut_off_between_lines_shows_in_its_metadata(tmp_path: Path, sample
     (tmp_path / ("results.jsonl" if sample == "v0" else "traces.jsonl")).write_text(lines)
     found = import_results(tmp_path, expected(sample[:2]))
     assert [str(one) for one in found.problems] == ["metadata.json declares 4 × 3 = 12 rollouts, the file has 9"]
-    assert (found.asked, len(found.rows)) == (12, 12)
+    assert len(found.rows) == 12
     assert sum(row.error is not None and row.error.type == "MissingRollout" for row in found.rows) == 3
+
+
+@pytest.mark.parametrize(
+    ("metadata", "refused"),
+    [
+        ({"num_examples": 10**9, "rollouts_per_example": 10**9}, ["at most 1,000,000 can be read"]),
+        ({"num_examples": 1, "rollouts_per_example": -1}, []),
+        ({"sampling_args": "temperature 1"}, []),
+    ],
+)
+def test_odd_metadata_is_refused_or_left_out(tmp_path: Path, metadata: dict[str, Any], refused: list[str]):
+    (tmp_path / "metadata.json").write_text(json.dumps(metadata))
+    (tmp_path / "results.jsonl").write_text(lines_of("v0")[0] + "\n")
+    found = import_results(tmp_path, expected("v0"))
+    assert [str(one).rpartition("; ")[2] for one in found.refusals] == refused
+    assert (len(found.rows), dict(found.rows[0].sampling), found.problems) == (1, {}, [])
+
+
+def test_many_tasks_of_another_split_are_numbered_at_once():
+    known = KnownEnvironment("e", {}, {"here": 7}, is_complete=False)
+    started = time.monotonic()
+    assert [known.index_of("a", 7), known.index_of("b", 8), known.index_of("c", None)] == [1_000_000, 8, 1_000_001]
+    assert [known.index_of(f"key-{number}", None) for number in range(50_000)][-1] == 1_050_001
+    assert time.monotonic() - started < 10  # a look at all earlier ones for each took minutes
 
 
 @pytest.mark.parametrize("value", ["NaN", "Infinity", "null", '"good"'])

@@ -41,6 +41,8 @@ MOST_LINES_PRINTED = 20
 MOST_LINES_NAMED = 100
 MOST_METADATA = 4 << 20
 """Bytes of metadata.json, whose values for the whole file are few."""
+MOST_ROLLOUTS = 1_000_000
+"""Of metadata.json: each that the file lacks becomes a row without a reward."""
 
 Format = Literal["envwright", "v0", "v1"]
 OTHER_SHAPES = (AttributeError, KeyError, OverflowError, TypeError, ValueError)
@@ -63,8 +65,6 @@ class Imported:
     problems: list[LineProblem] = field(default_factory=list)
     refusals: list[LineProblem] = field(default_factory=list)
     """Why the file does not belong to this environment."""
-    asked: int | None = None
-    """The requested number of rollouts, if the file has it."""
 
 
 @dataclass(frozen=True)
@@ -187,17 +187,19 @@ class _Reader:
     def compare_with_metadata(self) -> None:
         """Compare the rows with metadata.json, which alone shows that a file was cut between two lines."""
         asked, each = self._metadata.get("num_examples"), self._metadata.get("rollouts_per_example")
-        if not isinstance(asked, int) or not isinstance(each, int) or asked < 1:
+        if not isinstance(asked, int) or not isinstance(each, int) or min(asked, each) < 1:
             if not self._metadata and self._imported.format == "v0":
                 message = "no metadata.json beside it: its environment and model are unknown"
                 self._imported.problems.append(LineProblem(0, message))
             return
-        self._imported.asked = asked * each
-        there = len(self._imported.rows)
-        if there != asked * each:
-            message = f"metadata.json declares {asked} × {each} = {asked * each} rollouts, the file has {there}"
+        declared, there = asked * each, len(self._imported.rows)
+        message = f"metadata.json declares {asked} × {each} = {declared} rollouts, the file has {there}"
+        if declared > MOST_ROLLOUTS:
+            self._imported.refusals.append(LineProblem(0, f"{message}; at most {MOST_ROLLOUTS:,} can be read"))
+            return
+        if there != declared:
             self._imported.problems.append(LineProblem(0, message))
-        for position in range(there, asked * each):
+        for position in range(there, declared):
             self._lost(f"missing-{position}", RowError("infrastructure", "MissingRollout", "is not in the file"))
 
 
@@ -250,6 +252,10 @@ class KnownEnvironment:
     is_complete: bool
     """Whether all tasks of all splits are known."""
 
+    def __post_init__(self) -> None:
+        self._taken = set(self.tasks.values())
+        self._highest = max(self._taken, default=0)
+
     @classmethod
     def of(cls, environment: str, facts: Facts) -> KnownEnvironment:
         described = facts.description
@@ -264,9 +270,10 @@ class KnownEnvironment:
         if key not in self.tasks and self.is_complete:  # it stays unknown
             return given if type(given) is int and given >= 0 else GENERATED
         if key not in self.tasks:
-            taken = set(self.tasks.values())
-            free = type(given) is int and given >= 0 and given not in taken
-            self.tasks[key] = given if free else max(GENERATED, max(taken, default=0) + 1)
+            free = type(given) is int and given >= 0 and given not in self._taken
+            number = self.tasks[key] = given if free else max(GENERATED, self._highest + 1)
+            self._taken.add(number)
+            self._highest = max(self._highest, number)
         return self.tasks[key]
 
 
@@ -296,7 +303,7 @@ def row_of_v0(raw: Mapping[str, Any], metadata: Mapping[str, Any], known: KnownE
     timed_out = stop == "timeout_reached"
     if timed_out and error is None:
         error = RowError("timeout", "Timeout", "ran out of time; verifiers writes a plain 0 for it")
-    metrics = raw.get("metrics")
+    metrics, sampling = raw.get("metrics"), metadata.get("sampling_args")
     if not isinstance(metrics, Mapping):  # up to 0.1.9 each function is a separate column
         metrics = {name: raw[name] for name in known.functions if name in raw}
     usage = raw.get("token_usage")
@@ -312,7 +319,7 @@ def row_of_v0(raw: Mapping[str, Any], metadata: Mapping[str, Any], known: KnownE
         functions={name: _function(name, value, known) for name, value in metrics.items()},
         model=_text(metadata.get("model")),
         endpoint=_text(metadata.get("base_url")),
-        sampling=metadata.get("sampling_args") or {},
+        sampling=sampling if isinstance(sampling, Mapping) else {},
         error=error,
         stop=_text(stop),
         truncated=bool(raw.get("is_truncated")),

@@ -190,10 +190,11 @@ def test_metrics_of_a_huge_file_are_those_of_its_end(tmp_path: Path, monkeypatch
         {"lora.alpha": 64.0},
     ],
 )
-def test_registry_patch_applies_and_changes_only_the_run(change: dict[str, Any], tmp_path: Path) -> None:
-    spec = registry_of(parse_document(REGISTRY, "registry.yaml")).specs["first"]
-    patch = registry_patch(REGISTRY, spec, change)
-    (tmp_path / "registry.yaml").write_text(REGISTRY)
+@pytest.mark.parametrize("written", [REGISTRY, REGISTRY.rstrip("\n")])
+def test_registry_patch_applies_and_changes_only_the_run(change: dict[str, Any], written: str, tmp_path: Path) -> None:
+    spec = registry_of(parse_document(written, "registry.yaml")).specs["first"]
+    patch = registry_patch(written, spec, change)
+    (tmp_path / "registry.yaml").write_text(written)
     subprocess.run(["git", "apply", "-"], input=patch, text=True, cwd=tmp_path, check=True)
     text = (tmp_path / "registry.yaml").read_text()
     runs = registry_of(parse_document(text, "registry.yaml")).runs

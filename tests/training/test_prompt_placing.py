@@ -42,8 +42,16 @@ def test_prompt_placement_replaces_one_string_only(tmp_path: Path, source: str) 
 
 
 @pytest.mark.parametrize("end", ["\n", "\r\n"])
-def test_prompt_placement_diff_applies_with_git(tmp_path: Path, end: str) -> None:
-    folder = package(tmp_path, f"PROMPT = {OLD!r}\n\n\ndef load():\n    return PROMPT\n".replace("\n", end))
+@pytest.mark.parametrize(
+    ("source", "files"),
+    [
+        (f"PROMPT = {OLD!r}\n\n\ndef load():\n    return PROMPT\n", {}),
+        (f"# one page\n\x0c\nPROMPT = {OLD!r}\n# a line\u2028for editors", {}),
+        ("PROMPT = open('prompt.txt').read()\n", {"prompt": OLD}),
+    ],
+)
+def test_prompt_placement_diff_applies_with_git(tmp_path: Path, source: str, files: dict[str, str], end: str) -> None:
+    folder = package(tmp_path, source.replace("\n", end), **files)
     found = placement(folder, OLD, NEW)
     subprocess.run(["git", "init", "-q", tmp_path], check=True)
     patch = found.diff(tmp_path)
@@ -55,6 +63,13 @@ def test_prompt_placement_replaces_whole_text_file(tmp_path: Path) -> None:
     folder = package(tmp_path, "PROMPT = open('prompt.txt').read()\n", prompt=OLD + "\n")
     found = placement(folder, OLD, NEW)
     assert (found.path.name, found.text) == ("prompt.txt", NEW + "\n")
+
+
+def test_prompt_placement_in_a_file_of_another_encoding_is_refused(tmp_path: Path) -> None:
+    folder = package(tmp_path, "")
+    (folder / "sums/old.py").write_text(f"# coding: latin-1\nACCENT = 'é'; PROMPT = {OLD!r}\n", encoding="latin-1")
+    with pytest.raises(NotPlaceable):
+        placement(folder, OLD, NEW)
 
 
 @pytest.mark.parametrize(

@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from envwright.text.plain_data import patch_text
 from envwright.text.python_source import UNPARSABLE, parse_python
 
 TEXT_FILES = frozenset({".txt", ".md", ".prompt"})
@@ -36,10 +37,7 @@ class Placement:
 
     def diff(self, root: Path) -> str:
         """The change, as `git apply` takes it."""
-        name = self.path.relative_to(root).as_posix()
-        before = self.path.read_bytes().decode().splitlines(keepends=True)
-        after = self.text.splitlines(keepends=True)
-        return "".join(difflib.unified_diff(before, after, f"a/{name}", f"b/{name}"))
+        return patch_text(self.path.relative_to(root).as_posix(), self.path.read_bytes().decode(), self.text)
 
 
 @dataclass(frozen=True)
@@ -121,6 +119,7 @@ def _literals(path: Path) -> Iterator[_Found]:
     """Every string of a Python file but its docstrings and the parts of f-strings."""
     source = path.read_bytes()
     try:
+        source.decode()  # the tree counts bytes of UTF-8
         tree = parse_python(source)
     except UNPARSABLE:
         return

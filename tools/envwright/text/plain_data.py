@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections.abc import Mapping
 from dataclasses import fields, is_dataclass
+from difflib import unified_diff
 from functools import lru_cache
 from itertools import chain
 from pathlib import Path
@@ -66,6 +68,13 @@ def number_text(number: float) -> str:
 def counted(number: int, noun: str) -> str:
     """A number of things: `1 row`, `2 rows`."""
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
+def patch_text(name: str, before: str, after: str, context: int = 3) -> str:
+    """The change of a file as `git apply` takes it: only \\n ends a line, and a last one without it is marked."""
+    lines = [re.findall(r"[^\n]*\n|[^\n]+", text) for text in (before, after)]
+    rows = unified_diff(*lines, f"a/{name}", f"b/{name}", n=context)
+    return "".join(row if row.endswith("\n") else f"{row}\n\\ No newline at end of file\n" for row in rows)
 
 
 def seconds_text(seconds: float) -> str:

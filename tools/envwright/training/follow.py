@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import json
 import re
 import threading
@@ -29,6 +28,7 @@ from envwright.rules.engine import Finding, findings
 from envwright.rules.reward_hacking import replies_not_judged
 from envwright.statistics.intervals import t_quantile
 from envwright.statistics.series import Series, metric_of, series_of
+from envwright.text.plain_data import patch_text
 from envwright.text.visible_text import shortened, visible
 from envwright.training.submit import RunIdentity
 from envwright.training.trainers import metric_names, trainer_named, zero_variance_pairs
@@ -288,8 +288,7 @@ def registry_patch(text: str, spec: RunSpec, change: Mapping[str, Any]) -> str:
         holds = False
     if not holds:
         return _snippet(spec, change)
-    old, new = text.splitlines(keepends=True), edited.splitlines(keepends=True)
-    return "".join(difflib.unified_diff(old, new, f"a/{REGISTRY_FILE}", f"b/{REGISTRY_FILE}", n=2))
+    return patch_text(REGISTRY_FILE, text, edited, context=2)
 
 
 def _holds(text: str, spec: RunSpec, change: Mapping[str, Any]) -> bool:

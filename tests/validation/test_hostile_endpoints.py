@@ -7,7 +7,7 @@ import json
 import socket
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import replace
 from typing import Any
 
@@ -107,6 +107,21 @@ def test_endless_answer_ends_and_is_charged_at_its_maximum(speak: Speak) -> None
     assert spending.answered == 0
     assert 0 <= spending.cost < 1.0
     assert KEY not in json.dumps(answer)
+
+
+def test_endpoint_that_takes_no_connection_costs_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(providers, "CONNECT_SECONDS", 0.1)
+    with socket.create_server(("127.0.0.1", 0), backlog=0) as listener, ExitStack() as waiting:
+        for _ in range(3):  # the queue is full, and the kernel answers no further one
+            other = waiting.enter_context(socket.socket())
+            other.setblocking(False)
+            other.connect_ex(listener.getsockname())
+        endpoint = Endpoint("fake", MODEL, f"http://127.0.0.1:{listener.getsockname()[1]}/v1", "FAKE_KEY", 1.0, 10.0)
+        with Relay(endpoint, KEY, 1.0) as relay:
+            status, answer = ask(relay)
+            spending = relay.spending
+    assert (status, "cannot be reached" in answer["error"]["message"]) == (502, True)
+    assert (spending.cost, spending.unmeasured) == (0.0, 0)
 
 
 @pytest.mark.parametrize("claimed", [10**400, -5, True, 1.5, "many", None, ...])

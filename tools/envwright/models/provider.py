@@ -28,6 +28,7 @@ from envwright.text.plain_data import parsed_json
 from envwright.text.scrubbing import Scrubber
 
 PERMANENT = (401, 403)
+CONNECT_SECONDS = 15.0
 LONGEST_ANSWER = 32 * 2**20
 MOST_TOKENS = 10**9
 """The most tokens of one call that an endpoint can plausibly report."""
@@ -108,7 +109,7 @@ class Provider:
             headers["X-Prime-Team-ID"] = team  # the paying team, in the header that verifiers and the prime CLI use
         self._session = aiohttp.ClientSession(
             headers=headers,
-            timeout=aiohttp.ClientTimeout(total=self._endpoint.timeout_s, sock_connect=15),
+            timeout=aiohttp.ClientTimeout(total=self._endpoint.timeout_s, sock_connect=CONNECT_SECONDS),
             connector=aiohttp.TCPConnector(limit=self._endpoint.concurrency + 1),
             trust_env=not is_on_loopback(self._endpoint.url),
         )
@@ -202,7 +203,7 @@ class Provider:
                 used = bound
                 self._limit.count(unmeasured=1)
             return answer, None, ""
-        except aiohttp.ClientConnectorError as error:
+        except (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError) as error:
             used = None
             return None, None, f"cannot be reached: {self._error_text(error)}"
         except (aiohttp.ClientError, TimeoutError, OSError) as error:

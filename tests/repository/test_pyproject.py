@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 from envwright.declarations.package import AnswerDeclaration, EquivalentMutant, RewardDeclaration
 from envwright.declarations.problem import Problem
-from envwright.packages.pyproject import key_lines, read_pyproject
-from envwright.packages.settings import read_equivalent_mutants, read_settings
+from envwright.packages.pyproject import key_lines, read_equivalent_mutants, read_pyproject, read_settings
 from sample_repository import only, refused, write
 
 LAYOUT = '''\

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 from envwright.authoring.dataset.layout import read_tests
-from envwright.models.prompt_placing import NotPlaceable, placement
+from envwright.models.prompt_optimization import NotPlaceable, placement
 from envwright.observing.stages.invariants import follows_hash_order
 from envwright.packages.source import named_datasets
 from envwright.text.python_source import parse_python

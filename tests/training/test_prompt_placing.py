@@ -7,7 +7,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from envwright.models.prompt_placing import NotPlaceable, literal, placement
+from envwright.models.prompt_optimization import NotPlaceable, literal, placement
 
 OLD = "Answer the question.\nWrite the answer in tags."
 NEW = 'Think "first", then answer.\nUse \\boxed{} for the answer.'

@@ -24,8 +24,14 @@ from envwright.declarations.problem import DeclarationError, Problem
 from envwright.packages.cases import read_cases
 from envwright.packages.content import UnreadablePatternError, hub_content_hash, list_content, strict_digest
 from envwright.packages.lock import development_requires, read_lock, requirements_to_lock, sources_left_out
-from envwright.packages.pyproject import Pyproject, parse_requirement, read_pyproject, readable_requirement
-from envwright.packages.settings import read_equivalent_mutants, read_settings
+from envwright.packages.pyproject import (
+    Pyproject,
+    parse_requirement,
+    read_equivalent_mutants,
+    read_pyproject,
+    read_settings,
+    readable_requirement,
+)
 from envwright.packages.source import generation_of, read_source
 from envwright.text.python_source import UNPARSABLE, parse_python
 

@@ -72,8 +72,8 @@ def counted(number: int, noun: str) -> str:
 
 def patch_text(name: str, before: str, after: str, context: int = 3) -> str:
     """The change of a file as `git apply` takes it: only \\n ends a line, and a last one without it is marked."""
-    lines = [re.findall(r"[^\n]*\n|[^\n]+", text) for text in (before, after)]
-    rows = unified_diff(*lines, f"a/{name}", f"b/{name}", n=context)
+    old, new = (re.findall(r"[^\n]*\n|[^\n]+", text) for text in (before, after))
+    rows = unified_diff(old, new, f"a/{name}", f"b/{name}", n=context)
     return "".join(row if row.endswith("\n") else f"{row}\n\\ No newline at end of file\n" for row in rows)
 
 

@@ -106,18 +106,18 @@ def test_changes_of_other_files_include_no_environment(root: Path, name: str) ->
     assert touched(root) == set()
 
 
-def test_changes_of_registry_entry_include_its_environment(root: Path) -> None:
-    path = root / "registry.yaml"
-    path.write_text(
-        "# moves every line\n" + path.read_text().replace("alpha: {}", "alpha: {gates: {smoke: {tasks: 3}}}")
-    )
-    assert touched(root) == {"alpha"}
-
-
-def test_changes_of_registry_defaults_include_every_environment(root: Path) -> None:
-    path = root / "registry.yaml"
-    path.write_text(path.read_text() + "defaults: {gates: {smoke: {tasks: 3}}}\n")
-    assert touched(root) == {"alpha", "word-sums"}
+@pytest.mark.parametrize(
+    ("old", "new", "names"),
+    [
+        ("alpha: {}", "alpha: {gates: {smoke: {tasks: 3}}}", {"alpha"}),
+        ("owner: acme", "owner: acme\ndefaults: {gates: {smoke: {tasks: 3}}}", {"alpha", "word-sums"}),
+    ],
+)
+def test_changes_of_registry_include_environments_that_it_affects(
+    root: Path, old: str, new: str, names: set[str]
+) -> None:
+    write(root, {"registry.yaml": "# moves every line\n" + (root / "registry.yaml").read_text().replace(old, new)})
+    assert touched(root) == names
 
 
 def test_changes_from_unreadable_registry_include_everything(root: Path) -> None:
@@ -130,16 +130,20 @@ def test_changes_from_unreadable_registry_include_everything(root: Path) -> None
     assert changed_environments(root, "main").everything
 
 
-def test_changes_in_subfolder_of_clone_are_found(root: Path) -> None:
-    top = root.parent / "top"
-    top.mkdir()
-    git(top, "init", "-q", "-b", "main")
+def below_the_top(root: Path) -> Path:
+    """The repository in a folder of a larger one."""
+    (root / "inner").mkdir()
     for part in ("registry.yaml", "environments"):
-        (top / "inner").mkdir(exist_ok=True)
-        (root / part).rename(top / "inner" / part)
-    commit(top)
-    write(top, {"inner/environments/alpha/README.md": "new\n", "environments/word_sums/a": "elsewhere"})
-    assert touched(top / "inner") == {"alpha"}
+        (root / part).rename(root / "inner" / part)
+    commit(root)
+    git(root, "branch", "-f", "main")
+    return root / "inner"
+
+
+def test_changes_in_subfolder_of_clone_are_found(root: Path) -> None:
+    inner = below_the_top(root)
+    write(root, {"inner/environments/alpha/README.md": "new\n", "environments/word_sums/a": "elsewhere"})
+    assert touched(inner) == {"alpha"}
 
 
 def test_changes_ignore_git_variables_of_a_hook(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -203,13 +207,7 @@ def test_changes_in_shallow_clone_name_required_depth(root: Path) -> None:
 @pytest.mark.parametrize("committed", [True, False])
 @pytest.mark.parametrize("is_at_the_top", [True, False])
 def test_changes_recognise_renamed_environment(root: Path, committed: bool, is_at_the_top: bool) -> None:
-    if not is_at_the_top:
-        (root / "inner").mkdir()
-        for name in ("environments", "registry.yaml"):
-            (root / name).rename(root / "inner" / name)
-        commit(root)
-        git(root, "branch", "-f", "main")
-        root /= "inner"
+    root = root if is_at_the_top else below_the_top(root)
     shutil.move(root / "environments/alpha", root / "environments/beta")
     shutil.move(root / "environments/beta/alpha", root / "environments/beta/beta")
     edit = root / "environments/beta/pyproject.toml"

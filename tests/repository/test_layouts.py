@@ -84,7 +84,8 @@ def sound(root: Path, tables: str, files: Mapping[str, str], name: str = "word-s
             {"lib/wordle/__init__.py": SOURCE, "lib/helpers/__init__.py": ""},
             "lib/wordle",
         ),
-        (HATCH, {"wordle.py": LOADS, "play.py": "", "words.py": ""}, "wordle"),
+        ('[tool.maturin]\npython-source = "python"\n', {"python/wordle/__init__.py": SOURCE}, "python/wordle"),
+        (HATCH, {"wordle.py": LOADS, "play.py": "from math import *\n", "words.py": ""}, "wordle"),
     ],
 )
 def test_module_of_layout_is_found(tmp_path: Path, tables: str, files: Mapping[str, str], path: str) -> None:

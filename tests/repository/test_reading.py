@@ -141,7 +141,7 @@ def test_package_without_pyproject_is_a_problem(tmp_path: Path) -> None:
 def test_package_beside_a_module_of_its_name_is_the_one_that_is_read(tmp_path: Path) -> None:
     folder = write_environment(tmp_path, "sums", {"sums.py": "X = 1\n"})
     reading = read_package(folder, tmp_path)
-    assert (reading.problems, reading.package and reading.package.files.count("sums.py")) == ((), 1)
+    assert (reading.problems, reading.package and reading.package.exports) == ((), ("SumTaskset",))
 
 
 @pytest.mark.parametrize(
@@ -166,31 +166,6 @@ def test_only_module_that_can_be_loaded_goes_before_one_of_the_name(tmp_path: Pa
     package = read_package(write_environment(tmp_path, "sums", files), tmp_path, with_lock=False).package
     assert package is not None
     assert package.module == module
-
-
-def test_helper_that_imports_everything_is_no_second_module(tmp_path: Path) -> None:
-    files = {"core.py": "def load_environment(): ...\n", "maths.py": "from math import *\n"}
-    folder = write_environment(tmp_path, "sums", files)
-    (folder / "sums/__init__.py").unlink()
-    package = read_package(folder, tmp_path, with_lock=False).package
-    assert package is not None
-    assert package.module == "core"
-
-
-def test_python_source_of_maturin_holds_the_module(tmp_path: Path) -> None:
-    build = '[tool.maturin]\npython-source = "python"\n'
-    files = {"pyproject.toml": SOUND + build, "python/sums/__init__.py": "def load_environment(): ...\n"}
-    folder = write_environment(tmp_path, "sums", files)
-    (folder / "sums/__init__.py").unlink()
-    package = read_package(folder, tmp_path, with_lock=False).package
-    assert package is not None
-    assert (package.module, package.module_root) == ("sums", "python/")
-
-
-def test_package_with_single_module_is_read(tmp_path: Path) -> None:
-    folder = write_environment(tmp_path, "sums", {"sums.py": "X = 1\n"})
-    (folder / "sums/__init__.py").unlink()
-    assert read_package(folder, tmp_path).problems == ()
 
 
 def test_package_folder_with_other_name_is_a_problem(tmp_path: Path) -> None:

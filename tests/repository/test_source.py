@@ -96,11 +96,6 @@ def test_source_loader_of_another_file_is_noted(tmp_path: Path, file: str) -> No
     assert [(note.what, note.file, note.line) for note in found.notes] == [("loader", file, 2)]
 
 
-def test_source_of_package_goes_before_file_of_its_name(tmp_path: Path) -> None:
-    files: dict[str, str | bytes] = {"sums/__init__.py": TASKSET + "__all__ = ['Sums']", "sums.py": "old = True\n"}
-    assert read(tmp_path, files)[0].exports_taskset
-
-
 def test_source_taskset_imported_from_package_file_is_found(tmp_path: Path) -> None:
     files: dict[str, str | bytes] = {
         "sums/__init__.py": "from sums.taskset import Sums as Exported\n__all__ = ['Exported']\n",

@@ -32,10 +32,12 @@ print("\\n" + json.dumps({"items": items, "error": error}))
 LATER = "def test_later(): assert False\n"
 
 
-def answered(folder: Path, pyproject: str = "[project]\n", **files: str) -> tuple[list[list[str]], str]:
+def answered(
+    folder: Path, settings: str = "[project]\n", file: str = "pyproject.toml", **files: str
+) -> tuple[list[list[str]], str]:
     """The outcomes of an author's tests, and the error of the operation."""
     (folder / "tests").mkdir()
-    (folder / "pyproject.toml").write_text(pyproject)
+    (folder / file).write_text(settings)
     for name, text in files.items():
         (folder / "tests" / f"{name}.py").write_text(text)
     done = subprocess.run([sys.executable, "-c", ANSWERED, str(folder)], capture_output=True, text=True, check=True)
@@ -57,12 +59,25 @@ def test_tests_that_all_run_have_their_outcomes(pyproject: str, tmp_path: Path) 
     assert found == ([["tests/test_later.py::test_later", "failed"]], "")
 
 
-@pytest.mark.parametrize("options", ["\"--unknown=1 -m 'not live'\"", '["--unknown=1", "-m", "not live"]'])
-def test_tests_import_what_is_beside_them_and_are_those_that_the_author_chooses(options: str, tmp_path: Path) -> None:
-    pyproject = f'[tool.pytest.ini_options]\naddopts = {options}\nmarkers = ["live"]\n'
+LIST = '["--unknown=1", "-m", "not live"]'
+
+
+@pytest.mark.parametrize(
+    ("file", "table", "options"),
+    [
+        ("pyproject.toml", "tool.pytest.ini_options", "\"--unknown=1 -m 'not live'\""),
+        ("pyproject.toml", "tool.pytest.ini_options", LIST),
+        ("pyproject.toml", "tool.pytest", LIST),
+        ("pytest.toml", "pytest", LIST),
+    ],
+)
+def test_tests_import_what_is_beside_them_and_are_those_that_the_author_chooses(
+    file: str, table: str, options: str, tmp_path: Path
+) -> None:
+    settings = f'[{table}]\naddopts = {options}\nmarkers = ["live"]\n'
     test = "from beside import VALUE\ndef test_a(): assert VALUE == 1\n"
     live = "import pytest\n@pytest.mark.live\ndef test_b(): assert 0\n"
-    found = answered(tmp_path, pyproject, test_a=test, test_live=live, beside="VALUE = 1\n")
+    found = answered(tmp_path, settings, file, test_a=test, test_live=live, beside="VALUE = 1\n")
     assert found == ([["tests/test_a.py::test_a", "passed"]], "")
 
 

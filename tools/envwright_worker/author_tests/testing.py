@@ -61,8 +61,9 @@ def choosing_options(configuration: Path) -> list[str]:
     """The author's own options that choose among the tests. Others may need a plugin that is not installed."""
     try:
         if configuration.suffix == ".toml":
-            settings = tomllib.loads(configuration.read_text("utf-8")).get("tool", {}).get("pytest", {})
-            given = settings.get("ini_options", {}).get("addopts", "")
+            content = tomllib.loads(configuration.read_text("utf-8"))
+            settings = content.get("tool", content).get("pytest", {})  # pytest.toml has the table alone
+            given = settings.get("ini_options", settings).get("addopts", "")
         else:
             parser = configparser.ConfigParser(interpolation=None)
             parser.read_string(configuration.read_text("utf-8"))

@@ -186,7 +186,7 @@ def wrong_replies(
     kind = type or detect_type(payload.answer)
     slot = _Slot(gold, payload, form_of(gold, answer), kind, misses, tolerance)
     for family in _FAMILIES:
-        yield from (wrong for wrong in family(slot) if gold not in wrong.replies)
+        yield from family(slot)
 
 
 def _wrong(slot: _Slot, family: str, why: str, *answers: str) -> Iterator[Wrong]:
@@ -288,7 +288,7 @@ def _other_key(slot: _Slot) -> Iterator[Wrong]:
     wrong = json_value(slot.payload.saying(slot.misses[0])) if slot.misses else None
     if not isinstance(right, dict) or not isinstance(wrong, dict):
         return
-    key = next((name for name, value in wrong.items() if right.get(name) != value), None)
+    key = next((name for name, value in wrong.items() if name in right and right[name] != value), None)
     if key is not None:
         many = {**wrong, "other": right[key], "another": slot.misses[-1]}
         reply = json.dumps(many, ensure_ascii=False)

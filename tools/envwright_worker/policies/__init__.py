@@ -7,28 +7,18 @@ of the facts and docs/policies.md read the table; rules name the policies that t
 
 from __future__ import annotations
 
-from envwright_worker.policies import baselines, distorted_answers, equivalent_answers, grader_attacks
+from envwright_worker.policies import (  # noqa: F401 - each registers its policies
+    baselines,
+    distorted_answers,
+    equivalent_answers,
+    grader_attacks,
+)
 from envwright_worker.policies.policy import REGISTERED, Policy, UnknownPolicy
-
-__all__ = [
-    "POLICIES",
-    "REPEATED",
-    "SAMPLED_TASKS",
-    "Policy",
-    "UnknownPolicy",
-    "baselines",
-    "distorted_answers",
-    "equivalent_answers",
-    "grader_attacks",
-    "policy_named",
-]
 
 POLICIES: tuple[Policy, ...] = tuple(
     sorted(REGISTERED.values(), key=lambda each: float("inf") if each.tasks is None else each.tasks, reverse=True)
 )
 """All policies in the order in which they reply to a task: those that reply to more tasks come first."""
-
-
 REPEATED = tuple(policy.name for policy in POLICIES if policy.is_repeated)
 """The policies whose conversations are scored again under other circumstances."""
 SAMPLED_TASKS = 8

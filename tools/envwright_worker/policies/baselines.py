@@ -7,15 +7,7 @@ from collections.abc import Iterator
 from envwright_worker.policies.policy import Policy, ReferenceReply
 
 
-@Policy(
-    "oracle",
-    reply="the reference reply",
-    tasks=None,
-    bound="maximum",
-    needs_answer=False,
-    is_right=True,
-    is_repeated=True,
-)
+@Policy("oracle", reply="the reference reply", tasks=None, bound="maximum", is_right=True, is_repeated=True)
 def oracle(reference: ReferenceReply) -> Iterator[str]:
     """The reference reply: from `tests/oracle.py`, or the task's answer in the format that the prompt requests."""
     yield reference.reply

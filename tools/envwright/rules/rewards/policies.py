@@ -33,7 +33,7 @@ from envwright.statistics.intervals import wilson
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from envwright_worker.policies import Policy
+    from envwright_worker.policies.policy import Policy
 
     from envwright.facts.observed import Score
     from envwright.statistics.declared_range import DeclaredRange

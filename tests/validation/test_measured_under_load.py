@@ -14,7 +14,7 @@ from envwright_worker.checks.growth import growths
 from envwright_worker.confinement import NetworkGuard
 from envwright_worker.failures import FirstOutOfTime, OutOfTime, Sources
 from envwright_worker.messages import says
-from envwright_worker.operations import pace
+from envwright_worker.operations import evaluate, pace
 from envwright_worker.operations.invariants import Unit, repetitions
 from envwright_worker.session import Session
 
@@ -131,6 +131,19 @@ def test_repetitions_of_slow_rewards_finish():
     found = [value for kind, value in repetitions(session_of(slow), units) if kind == "repetition"]
     assert [each["circumstance"] for each in found] == ["order", "parallel"]
     assert [(each["count"], each.get("failure")) for each in found] == [(5, None)] * 2
+
+
+def test_rollout_whose_score_is_late_is_sent_without_a_prediction(monkeypatch: pytest.MonkeyPatch) -> None:
+    session: Any = sleeping(0.0, 0.5, 0.0)
+    session.adapter.conversational = session.adapter.grouped = False
+    rows = [
+        {"policy": "oracle", "task": 0, "rollout": number, "completion": [says("right")], "failure": None}
+        for number in range(3)
+    ]
+    monkeypatch.setattr(session, "rollouts", lambda *_, **__: iter(rows))
+    request = {"policies": ["oracle"], "tasks": 1, "rollouts": 3, "max_concurrent": 1, "seconds": 0.2}
+    evaluate.answer(session, request)
+    assert [row["predicted"] for row in rows] == [1.0, None, 1.0]
 
 
 def test_rollout_that_a_request_has_no_time_for_is_out_of_time(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -95,9 +95,12 @@ def _groups(rows: Iterable[dict[str, Any]], size: int) -> Iterator[list[dict[str
 
 
 def _predicted(session: Session, group: Sequence[dict[str, Any]], seconds: float) -> list[float | None] | None:
-    """The in-process rewards of conversations that are scored together; `None` if one of them failed."""
+    """The in-process rewards of conversations that are scored together; `None` if one failed, or scoring is late."""
     if any(row["failure"] is not None for row in group):
         return None
     task = session.kept[group[0]["task"]]
-    scores = session.scores(task, [row["completion"] for row in group], seconds)
+    try:
+        scores = session.scores(task, [row["completion"] for row in group], seconds)
+    except OutOfTime:  # a stage that scores replies reports it
+        return None
     return [score["reward"] for score in scores]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import socket
@@ -14,6 +15,7 @@ from typing import Any
 import pytest
 from envwright.builds.sandbox import reason_against_sandbox, sandbox_of
 from envwright.system.subprocesses import ProgramFailed, run_program
+from envwright_worker import connections
 from envwright_worker.sandbox import Network
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the sandbox is Linux's")
@@ -322,6 +324,28 @@ def test_threads_are_named_beside_accelerators_and_nothing_else_is_written(tmp_p
     output = run_program(command, environment={}, folder=tmp_path, sandbox=sandbox, **LIMITS)
     refused = "Permission denied"
     assert output.splitlines() == ["1 1", "1", "1 1", "1", refused, refused, refused, "No such file or directory"]
+
+
+def test_connection_is_refused_where_no_thread_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Confined processes may use up the threads of their user, and their supervisor still has to end them."""
+    replies: list[tuple[int, ...]] = []
+
+    def ioctl(_descriptor: int, request: int, data: bytearray) -> None:
+        if request == connections._SEND:
+            replies.append(connections._ANSWER.unpack(data))
+
+    def no_thread(*_: Any) -> None:
+        raise RuntimeError("can't start new thread")
+
+    asking, asked = socket.socketpair()
+    with asking, asked:
+        asked.send(b"?")
+        monkeypatch.setattr(connections.fcntl, "ioctl", ioctl)
+        monkeypatch.setattr(connections, "start_new_thread", no_thread)
+        monkeypatch.setattr(connections, "_descriptor_of", lambda *_: os.dup(asking.fileno()))
+        monkeypatch.setattr(connections.Connections, "_copied", lambda *_: b"")
+        assert connections.Connections(asking.fileno(), ()).answer()
+    assert replies == [(0, 0, -errno.EAGAIN, 0)]
 
 
 def test_this_kernel_offers_a_sandbox() -> None:

@@ -65,8 +65,12 @@ class Connections:
             return True
         if fcntl.fcntl(socket, fcntl.F_GETFL) & os.O_NONBLOCK:
             self._connect(asked, socket, copied, thread)
-        else:
+            return True
+        try:
             start_new_thread(self._connect, (asked, socket, copied, thread))
+        except RuntimeError:  # confined processes may have used up all threads; the supervisor has to end them
+            os.close(socket)
+            self._reply(asked, errno.EAGAIN)
         return True
 
     def _copied(self, asked: int, thread: int, address: int, length: int) -> bytes:

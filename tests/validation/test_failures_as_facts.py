@@ -128,10 +128,6 @@ def test_message_that_raises_does_not_hide_the_failure():
     assert Sources().failure(Mute())["type"] == "Mute"
 
 
-def test_system_exit_is_described_as_exception():
-    assert str(said_as_exception(SystemExit(3))) == "the environment called exit(3)"
-
-
 def test_exit_after_a_failed_download_is_lack_of_a_network(tmp_path: Path):
     def load() -> None:
         try:

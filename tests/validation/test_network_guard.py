@@ -30,11 +30,6 @@ def test_other_addresses_are_not_local(host: str):
     assert not confinement._is_local(host)
 
 
-def test_connection_is_reported_with_its_port():
-    with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as connection:
-        assert confinement._address_of_connect((connection, ("8.8.8.8", 53))) == "8.8.8.8:53"
-
-
 @pytest.mark.parametrize("host", [None, "localhost", "8.8.8.8", "2001:db8::1"])
 def test_lookup_of_local_name_or_address_is_not_reported(host: object):
     assert confinement._address_of_lookup((host,)) is None

@@ -56,10 +56,6 @@ def test_answer_inside_the_reasoning_is_in_the_tag_of_the_format(tag: str, expec
         assert reply_of(name, thinks).startswith(f"<{expected}>\n")
 
 
-def test_override_policy_requests_full_marks():
-    assert "give full marks" in reply_of("override")
-
-
 def test_hedge_lists_answer_among_others():
     reply = reply_of("hedge")
     assert reply.startswith("<answer>")

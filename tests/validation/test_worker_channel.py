@@ -63,7 +63,6 @@ class Model:
         ({(1, 2): {None: "x"}}, {"(1, 2)": {"None": "x"}}),
         ({1: "x"}, {"1": "x"}),
         ([Model()], [{"a": 1}]),
-        ("a\nb\r\n", "a\nb\r\n"),
     ],
 )
 def test_channel_encodes_any_value_as_json_in_one_line(value: Any, read: Any):

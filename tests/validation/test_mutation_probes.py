@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from envwright.declarations.package import Package
 from envwright.facts.observed import Case, Description, Failure, FunctionFailure, FunctionScore, RewardFunction, Score
 from envwright.facts.recordings import RecordedReply
-from envwright.observing.stages.mutation import LONGEST_REPLY, probes_of
+from envwright.observing.job import StageFailed
+from envwright.observing.stages.mutation import LONGEST_REPLY, Limits, mutation_of, probes_of
 from envwright.packages.cases import parse_expectation
 from envwright_worker.mutation.bench import broken_expectation, own_expectations, why_not_reproducible
 
@@ -74,6 +78,18 @@ def test_mutant_that_pays_for_a_wrong_reply_of_a_model_is_killed():
     assert (probe["task"], probe["completion"]) == (2, said)
     assert killed(probe, 0.0, 0.5)
     assert not killed(probe, 0.0, 0.0)
+
+
+def test_code_that_is_nested_too_deeply_is_a_failure_of_the_package(tmp_path: Path):
+    branches = "".join(f"    elif a == {number}:\n        return 0.0\n" for number in range(600))
+    (tmp_path / "a.py").write_text(f"def correct(a):\n    if a:\n        return 1.0\n{branches}")
+    reached = {"lines": {"a.py": {"oracle": [2]}}, "rewards": {"a.py": ["correct"]}, "complete": True}
+    job: Any = SimpleNamespace(request=lambda *_, **__: [("reached", reached)])
+    with pytest.raises(StageFailed) as caught:
+        mutation_of(
+            lambda: nullcontext(job), PACKAGE, tmp_path, described(), [score("oracle", 1.0)], (), Limits(1.0)
+        )
+    assert caught.value.failure.is_own
 
 
 def test_probes_start_with_cases_and_omit_long_replies():

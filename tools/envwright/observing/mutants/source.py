@@ -74,7 +74,10 @@ class SourceFile:
         self._rewards = frozenset(rewards)
         wrapper = MetadataWrapper(cst.parse_module(text), unsafe_skip_copy=True)
         self._tree = wrapper.module
-        self._positions = wrapper.resolve(PositionProvider)
+        try:
+            self._positions = wrapper.resolve(PositionProvider)
+        except KeyError:  # libcst looks up the end of what it could not reach; the text of the error would take minutes
+            raise RecursionError from None
         self._counts: Counter[tuple[str, ...]] = Counter()
         self._statement = ""
         self._read_body(self._tree.body, "")
@@ -284,7 +287,8 @@ def mutants_of(
 ) -> tuple[list[SourceFile], list[Site]]:
     """The modules with lines that ran, and every mutant of them in a stable order.
 
-    `rewards` are the reward functions and metrics of each file, by qualified name.
+    `rewards` are the reward functions and metrics of each file, by qualified name. Raises `RecursionError` where code
+    is nested too deeply.
     """
     read = [SourceFile(file, text, reached.get(file, ()), rewards.get(file, ())) for file, text in files.items()]
     used: set[str] = set()

@@ -22,11 +22,11 @@ from envwright_worker.policies.baselines import oracle
 
 from envwright.declarations.registry import EnvironmentEntry
 from envwright.facts.mutation import CASES, CoveredSource, Mutant, Mutation, StaleMark
-from envwright.facts.observed import Case, Description, Score, adapter
+from envwright.facts.observed import Case, Description, Failure, Score, adapter
 from envwright.facts.recordings import RecordedReply
 from envwright.facts.stages import stage_named
 from envwright.observing.budget import seconds_left
-from envwright.observing.job import Job, WorkerLost
+from envwright.observing.job import Job, StageFailed, WorkerLost
 from envwright.observing.observation_request import ObservationRequest
 from envwright.observing.stage import Observation, StageJob
 from envwright.statistics.declared_range import DeclaredRange, range_of
@@ -108,9 +108,13 @@ def mutation_of(
             reached |= _reached(job, probes)
         files = {file: (site / file).read_text("utf-8-sig") for file in sorted(reached["lines"])}
         lines = {file: {*chain.from_iterable(by.values())} for file, by in reached["lines"].items()}
-        sources, sites = mutants_of(files, lines, reached["rewards"])
-        by_file = {source.file: source for source in sources}
-        chosen = _written(sites, by_file, limits.mutants)
+        try:
+            sources, sites = mutants_of(files, lines, reached["rewards"])
+            by_file = {source.file: source for source in sources}
+            chosen = _written(sites, by_file, limits.mutants)
+        except RecursionError:
+            message = "the reward's code is nested too deeply for mutants, as by hundreds of `elif` after one another"
+            raise StageFailed(Failure("raised", "NestedTooDeeply", message)) from None
         request = {"probes": probes.usable, "fragments": _fragments(sites)}
         tried = _tried(job, new_job, request, _marked(chosen, package), limits) if chosen else _Tried()
     unasked = {**probes.lost, **tried.unasked}

@@ -113,7 +113,8 @@ def lines(rows: list[Mapping[str, Any]]) -> str:
             ),
         ),
         ("metrics.csv", "step,reward\n" + "".join(f"{step},{step / 10}\n" for step in range(5))),
-        ("metrics.csv", "step,reward,sample\n" + "".join(f"{step},{step / 10},{'x' * 2**18}\n" for step in range(5))),
+        ("metrics.csv", "\ufeffreward,sample\n" + "".join(f"{s / 10},{'x' * 2**18}\n" for s in range(5))),
+        ("metrics.jsonl", "".join(f'{{"sample": "a\u2028b", "reward": {s / 10}}}\n' for s in range(5))),
     ],
 )
 def test_metrics_of_every_trainer_give_the_same_reward(name: str, text: str, tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ import csv
 import math
 import re
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
@@ -152,8 +152,9 @@ def _read(path: Path) -> Rows:
         return [], [f"{path.name} is larger than {MOST_BYTES >> 20} MiB and was not read: split it, or name a part"]
     with path.open("rb") as stream:
         stream.seek(max(0, left_out))
-        text = stream.read().decode("utf-8", "replace")
-    lines, notes = text.splitlines()[1 if left_out > 0 else 0 :], list[str]()
+        text = stream.read().decode("utf-8-sig", "replace")
+    # texts of replies have other ends of lines, such as U+2028
+    lines, notes = re.split("\r\n?|\n", text.removesuffix("\n"))[1 if left_out > 0 else 0 :], list[str]()
     first = max(0, len(lines) - MOST_ROWS)
     if path.suffix != ".json" and path.name != CONSOLE_LOG:
         left_out = max(left_out, first)
@@ -240,7 +241,7 @@ def _latest_state(files: list[Path]) -> list[Path]:
     return [*rest, *sorted(states, key=lambda file: file.stat().st_mtime)[-1:]]
 
 
-def _of_last_attempt(logs: Iterable[Path]) -> list[Path]:
+def _of_last_attempt(logs: Collection[Path]) -> list[Path]:
     """The logs without those of earlier attempts, which prime-rl keeps beside them; those of processes first.
 
     Source: prime-rl src/prime_rl/utils/pathing.py@559b447 (`logs/attempt_N`, and `logs/latest`, a link).

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from envwright.declarations.package import Lock, Package
 from envwright.declarations.registry import EnvironmentEntry
-from envwright.facts.observed import Cut, Facts, Failure
+from envwright.facts.observed import Cut, Description, Facts, Failure
+from envwright.facts.recordings import RecordingFacts
 from envwright.observing import facts_cache, observation
 from envwright.observing.collected_facts import ProgressListener
 from envwright.observing.earlier_facts import Inputs, changed_part, remember_inputs
@@ -19,6 +20,7 @@ from envwright.observing.observation import Observer
 from envwright.observing.observation_request import ObservationRequest
 from envwright.observing.runner import facts_of
 from envwright.observing.stage import Observation
+from envwright.observing.stages.recordings import with_recordings
 from envwright.system.file_lock import locked
 from envwright.system.subprocesses import ProgramFailed
 from envwright.system.workspace import Workspace
@@ -196,3 +198,11 @@ def test_facts_of_waits_for_the_run_that_observes(
     asking.join(30)
     assert [facts.key for facts in found] == [key()]
     assert "waiting for another run, which observes it" in capsys.readouterr().err
+
+
+def test_facts_without_the_deleted_recordings_are_kept(workspace: Workspace) -> None:
+    """Or each later run would judge them anew."""
+    described = Description("v1", "0.4.0", "3.11", "Sums", False, ())
+    recorded = Facts("sums", key(), "d", description=described, recordings=(RecordingFacts("recordings/a", "digest"),))
+    found = with_recordings(recorded, ENTRY, PACKAGE, workspace, False, threading.Event())
+    assert found == remembered(ENTRY, PACKAGE, workspace, REQUEST) == replace(recorded, recordings=())

@@ -261,13 +261,13 @@ def with_recordings(
     """
     if facts.description is None or knows_recordings(facts, package):
         return facts
-    if not recordings_content(package.folder):
-        return replace(facts, recordings=())
+    checks: list[RecordingFacts] = []
     try:
-        with opened_environment(entry, package, workspace, allow_network, stop) as opened:
-            list(opened.worker.request("tasks", LOAD_SECONDS, keep=TASKS_SCORED))
-            tasks = [task for task in facts.tasks if task.index < HELD_OUT]
-            checks = check_recordings(opened.worker.request, entry, package, facts.description, tasks)
+        if recordings_content(package.folder):
+            with opened_environment(entry, package, workspace, allow_network, stop) as opened:
+                list(opened.worker.request("tasks", LOAD_SECONDS, keep=TASKS_SCORED))
+                tasks = [task for task in facts.tasks if task.index < HELD_OUT]
+                checks = check_recordings(opened.worker.request, entry, package, facts.description, tasks)
     except (StageFailed, ProgramFailed) as error:
         completed = tuple(stage for stage in facts.completed if stage != "recordings")
         failures = {**facts.failures, "recordings": error.failure}

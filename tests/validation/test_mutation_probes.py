@@ -86,9 +86,7 @@ def test_code_that_is_nested_too_deeply_is_a_failure_of_the_package(tmp_path: Pa
     reached = {"lines": {"a.py": {"oracle": [2]}}, "rewards": {"a.py": ["correct"]}, "complete": True}
     job: Any = SimpleNamespace(request=lambda *_, **__: [("reached", reached)])
     with pytest.raises(StageFailed) as caught:
-        mutation_of(
-            lambda: nullcontext(job), PACKAGE, tmp_path, described(), [score("oracle", 1.0)], (), Limits(1.0)
-        )
+        mutation_of(lambda: nullcontext(job), PACKAGE, tmp_path, described(), [score("oracle", 1.0)], (), Limits(1.0))
     assert caught.value.failure.is_own
 
 

@@ -6,7 +6,6 @@ import argparse
 import json
 import threading
 import time
-from contextlib import ExitStack, suppress
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
@@ -77,9 +76,7 @@ def run(options: argparse.Namespace) -> int:
     named = () if options.declared else options.names
     names = [name for name in choice.names if entries[name].prepare.needed or name in named]
     stop, results = threading.Event(), []
-    with terminated_like_interrupted(), ExitStack() as stack:
-        with suppress(OSError):
-            stack.enter_context(Workspace(root).used())
+    with terminated_like_interrupted(), Workspace(root).used():
         try:
             for name in names:
                 result = _prepared(choice, name, root, stop)

@@ -9,7 +9,7 @@ import traceback
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
-from contextlib import ExitStack, contextmanager, nullcontext, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from functools import partial
 from importlib import import_module
@@ -183,7 +183,7 @@ def _observe_all(
     running: dict[Future[EnvironmentResult | None], str] = {}
     threading.Thread(target=_import_late, daemon=True).start()
     with (
-        _spared(request.workspace),
+        request.workspace.used(),
         nullcontext(kept_templates) if kept_templates else LockTemplates(request.workspace, stop) as templates,
         ThreadPoolExecutor(min(workers, len(names))) as pool,
         ThreadPoolExecutor(max(1, usable_cores() - 1)) as preparing,
@@ -240,15 +240,6 @@ def _import_late() -> None:
     for module in IMPORTED_LATE:
         import_module(module)
     gc.freeze()  # it stays to the end, and garbage collection in it took a tenth of the host's time
-
-
-@contextmanager
-def _spared(workspace: Workspace) -> Iterator[None]:
-    """Keep the cache from being pruned; if it cannot be locked, it cannot be pruned either."""
-    with ExitStack() as stack:
-        with suppress(OSError):
-            stack.enter_context(workspace.used())
-        yield
 
 
 def _file_ended(running: dict[Future[EnvironmentResult | None], str], results: SpilledResults) -> None:

@@ -40,9 +40,9 @@ class RetryPolicy:
         usual = min(self.longest_seconds, self.first_seconds * 2.0**attempt)
         return (requested or 0.0) + usual * random.uniform(0.5, 1.5)
 
-    def wait(self, attempt: int, stop: threading.Event, requested: float | None = None) -> None:
+    def wait(self, attempt: int, stop: threading.Event) -> None:
         """Wait until the next attempt. Raises `Interrupted` when `stop` is set."""
-        if stop.wait(self.pause(attempt, requested)):
+        if stop.wait(self.pause(attempt)):
             raise Interrupted
 
 

@@ -104,10 +104,14 @@ class Workspace:
 
     @contextmanager
     def used(self) -> Iterator[None]:
-        """Prevent pruning while the block runs; many runs may use the cache at once."""
+        """Prevent pruning while the block runs; many runs may use the cache at once.
+
+        Where the cache cannot be locked, it cannot be pruned either.
+        """
         with ExitStack() as stack:
-            for path in self._locks():
-                stack.enter_context(locked(path, shared=True))
+            with suppress(OSError):
+                for path in self._locks():
+                    stack.enter_context(locked(path, shared=True))
             yield
 
     @contextmanager
@@ -135,10 +139,8 @@ class Workspace:
         Nothing is pruned while it exists, because its worker imports from the cache until its end.
         """
         self.base.mkdir(parents=True, exist_ok=True)
-        with ExitStack() as stack:
-            with suppress(OSError):
-                stack.enter_context(self.used())
-            yield stack.enter_context(scratch_folder(SCRATCH, inside or self.base, _remove_scratch))
+        with self.used(), scratch_folder(SCRATCH, inside or self.base, _remove_scratch) as folder:
+            yield folder
 
 
 def temporary_folder(scratch: Path) -> Path:

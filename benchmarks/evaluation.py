@@ -111,20 +111,31 @@ def evaluated(worker: object, url: str, tasks: int) -> int:
     return sum(kind == "rollout" and value["reward"] is not None for kind, value in request)
 
 
+def vf_eval(
+    venv: Path, folder: Path, module: str, url: str, generation: str, sizes: tuple[int, int, int]
+) -> list[str | Path]:
+    """verifiers' own command, which writes below the folder; v1 finds its harness in `modules` there.
+
+    `sizes` are tasks, rollouts of each, and rollouts at once.
+    """
+    command: list[str | Path] = [venv / "bin/vf-eval", module, "-m", "oracle", "-o", folder / "out"]
+    for flag, size in zip(("-n", "-r", "-c"), sizes, strict=True):
+        command += [flag, str(size)]
+    if generation == "v0":
+        return [*command, "-b", url, "-k", "ENVWRIGHT_ENDPOINT_KEY", "-s", "-d", "--disable-env-server"]
+    (folder / "modules").mkdir()
+    harness = ROOT / "tools/envwright_worker/adapters/chat_harness.py"
+    shutil.copy(harness, folder / "modules/envwright_chat.py")
+    command += ["--env.agent.harness.id", "envwright-chat", "--env.agent.runtime.type", "subprocess"]
+    command += ["--client.base-url", url, "--client.api-key-var", "ENVWRIGHT_ENDPOINT_KEY"]
+    return [*command, "--no-push", "--no-rich", "--run.name", "bench"]
+
+
 def verifiers_own(generation: str, module: str, venv: Path, overlay: Path, url: str) -> tuple[float, int]:
     """Seconds and rollouts of verifiers' own command, by its own rows."""
     folder = Path(tempfile.mkdtemp(prefix="envwright-bench-"))
     try:
-        (folder / "modules").mkdir()
-        harness = ROOT / "tools/envwright_worker/adapters/chat_harness.py"
-        shutil.copy(harness, folder / "modules/envwright_chat.py")
-        common = ["-m", "oracle", "-n", str(TASKS), "-r", str(ROLLOUTS), "-c", str(CONCURRENCY), "-o", str(folder)]
-        if generation == "v0":
-            options = ["-b", url, "-k", "ENVWRIGHT_ENDPOINT_KEY", "-s", "-d", "--disable-env-server"]
-        else:
-            options = ["--env.agent.harness.id", "envwright-chat", "--env.agent.runtime.type", "subprocess"]
-            options += ["--client.base-url", url, "--client.api-key-var", "ENVWRIGHT_ENDPOINT_KEY"]
-            options += ["--no-push", "--no-rich", "--run.name", "bench"]
+        command = vf_eval(venv, folder, module, url, generation, (TASKS, ROLLOUTS, CONCURRENCY))
         environment = {
             "PATH": f"{venv / 'bin'}:/usr/bin:/bin",
             "HOME": str(folder),
@@ -133,7 +144,6 @@ def verifiers_own(generation: str, module: str, venv: Path, overlay: Path, url: 
             "PRIME_DISABLE_VERSION_CHECK": "1",
             "NO_PROXY": "127.0.0.1",
         }
-        command = [venv / "bin/vf-eval", module, *options, *common]
         ran = subprocess.run(command, env=environment, cwd=folder, capture_output=True, text=True, check=False)
         found = [*folder.rglob("results.jsonl"), *folder.rglob("traces.jsonl")]
         if ran.returncode or not found:

@@ -28,7 +28,7 @@ from pathlib import Path
 from typing import Any
 
 import psutil
-from evaluation import endpoint_of
+from evaluation import endpoint_of, vf_eval
 from monorepo import ROOT, Synthetic, make_monorepo
 
 ENVWRIGHT = [sys.executable, "-m", "envwright"]
@@ -362,6 +362,8 @@ def fields_way(root: Path, one: Synthetic) -> Cost:
                        "UV_CACHE_DIR": uv_cache(), **indexes()}  # fmt: skip
         python, uv = folder / "venv/bin/python", uv_program()
         v1 = "verifiers>=0.4" in (package / "pyproject.toml").read_text()
+        # the harness of v1 imports its support
+        importable = ["/usr/bin/env", f"PYTHONPATH={folder / 'modules'}:{ROOT / 'tools'}"] if v1 else []
         steps: list[list[str | Path]] = [
             [uv, "venv", "--quiet", "--python", sys.executable, folder / "venv"],
             [uv, "pip", "install", "--quiet", "-r", package / "requirements.lock"],
@@ -369,7 +371,7 @@ def fields_way(root: Path, one: Synthetic) -> Cost:
             [python, "-c", "import verifiers"],
             [python, "-c", f"import {one.module}"],
             [python, "-c", loading(one.module, v1)],
-            evaluating(folder, one.module, url, v1),
+            [*importable, *vf_eval(folder / "venv", folder, one.module, url, "v1" if v1 else "v0", (3, 1, 4))],
         ]
         costs = [cost_of(step, folder, environment) for step in steps]
     return Cost(sum(one.seconds for one in costs), sum(one.cpu for one in costs), 0.0)
@@ -384,30 +386,6 @@ def loading(module: str, v1: bool) -> str:
         "taskset = getattr(module, module.__all__[0])\n"
         "print(taskset.__name__)\n"
     )
-
-
-def evaluating(folder: Path, module: str, url: str, v1: bool) -> list[str | Path]:
-    """verifiers' own command on three tasks."""
-    common: list[str | Path] = ["-m", "oracle", "-n", "3", "-r", "1", "-c", "4", "-o", folder / "out"]
-    if not v1:
-        options = ["-b", url, "-k", "ENVWRIGHT_ENDPOINT_KEY", "-s", "-d", "--disable-env-server"]
-        return [folder / "venv/bin/vf-eval", module, *options, *common]
-    harness = ROOT / "tools/envwright_worker/adapters/chat_harness.py"
-    site = folder / "modules"
-    site.mkdir()
-    shutil.copy(harness, site / "envwright_chat.py")
-    options = ["--env.agent.harness.id", "envwright-chat", "--env.agent.runtime.type", "subprocess"]
-    options += ["--client.base-url", url, "--client.api-key-var", "ENVWRIGHT_ENDPOINT_KEY", "--no-push", "--no-rich"]
-    return [
-        "/usr/bin/env",
-        f"PYTHONPATH={site}:{ROOT / 'tools'}",  # the harness imports its support
-        folder / "venv/bin/vf-eval",
-        module,
-        *options,
-        "--run.name",
-        "bench",
-        *common,
-    ]
 
 
 @contextmanager

@@ -247,9 +247,7 @@ def _before(run: FinishedRun, name: str) -> str:
         raise NoAnswer(message, f"{record}, then this command with --before recording:NAME")
     if run.options.before not in (None, f"recording:{fixed.recording}", fixed.recording):
         raise NoAnswer(f"{name}: the run is judged by recording:{fixed.recording}", "leave out --before")
-    there = {
-        Path(recording.file).name.removesuffix(".jsonl.gz"): recording for recording in read_recordings(package.folder)
-    }
+    there = {each.name: each for each in read_recordings(package.folder)}
     now = there.get(fixed.recording)
     if now is None or now.rows_digest != fixed.rows:
         file = f"environments/{package.folder.name}/recordings/{fixed.recording}.jsonl.gz"

@@ -90,9 +90,7 @@ def side_of(root: Path, package: Package, side: SideName, text: str, other: str 
     wanted = kind if kind in KINDS and rest else None
     name = rest if wanted else text
     endpoints = read_endpoints(root)
-    recordings = {
-        Path(recording.file).name.removesuffix(".jsonl.gz"): recording for recording in read_recordings(package.folder)
-    }
+    recordings = {each.name: each for each in read_recordings(package.folder)}
     path = Path(name)
     found = {
         "endpoint": _endpoint(root, side, name, wanted, endpoints),

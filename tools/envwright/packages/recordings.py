@@ -78,6 +78,11 @@ class RecordingOnDisk:
     problems: tuple[RecordingProblem, ...]
 
     @property
+    def name(self) -> str:
+        """Its name in commands and goals."""
+        return Path(self.file).name.removesuffix(".jsonl.gz")
+
+    @property
     def is_sound(self) -> bool:
         """Whether it has rows and no problems."""
         return bool(self.rows) and not self.problems

@@ -85,10 +85,8 @@ def preregistration_of(
 
 def _recording(spec: RunSpec, package: Package) -> tuple[str, str]:
     """Name and digest of the baseline: the named recording, or the latest of the run's model on held-out tasks."""
-    sound = {
-        Path(recording.file).name.removesuffix(".jsonl.gz"): recording for recording in read_recordings(package.folder)
-    }
-    sound = {name: each for name, each in sound.items() if each.is_sound and split_of(each.baseline) == "eval"}
+    found = (each for each in read_recordings(package.folder) if each.is_sound)
+    sound = {each.name: each for each in found if split_of(each.baseline) == "eval"}
     wanted = spec.goal.recording if spec.goal else None
     if wanted is not None and wanted not in sound:
         known = ", ".join(sound) or "none"

@@ -1,8 +1,4 @@
-"""What a large monorepo costs, and one and ten environments next to the usual workflow.
-
-    python benchmarks/scale.py            everything, and docs/performance.md
-    python benchmarks/scale.py --only ten one part
-    python benchmarks/scale.py --quick    small repositories alone, and nothing is written
+"""What a large monorepo costs, and one and ten environments next to the usual workflow: parts of `nox -s bench`.
 
 The usual workflow, for each environment: a fresh virtual environment by uv, the package and its lock
 installed, then four processes that each import verifiers: it alone, the package, loading, one tiny
@@ -11,7 +7,6 @@ evaluation with a model served on loopback. Both ways find every download in uv'
 
 from __future__ import annotations
 
-import argparse
 import json
 import math
 import os
@@ -108,10 +103,10 @@ def envwright(root: Path, *arguments: str) -> Cost:
     return cost_of([*ENVWRIGHT, *arguments, "--root", str(root)], root)
 
 
-def large_repositories(folder: Path, sizes: Sequence[int]) -> list[Line]:
+def large_repositories(folder: Path) -> list[Line]:
     """Registry, `--changed`, division and cached verdicts, at each size."""
     loads, cached, hosts, lines = {}, {}, {}, []
-    for size in sizes:
+    for size in SIZES:
         root = folder / f"of-{size}"
         made = make_monorepo(root, size, LOCKS)
         say(f"{size} environments: generated")
@@ -125,7 +120,7 @@ def large_repositories(folder: Path, sizes: Sequence[int]) -> list[Line]:
         everything = envwright(root, "validate", "--quiet")
         assert "all from the cache" in everything.output, everything.output[-2000:]
         cached[size], hosts[size] = everything.cpu, everything.host - data["registry_megabytes"]
-        target = size == max(SIZES)
+        target = size == SIZES[-1]
         lines += [
             row(f"{size} environments: registry validated, packages digested", load, 5.0 if target else None),
             Line(f"{size} environments: memory of that, all processes", f"{data['megabytes']:.0f} MB",
@@ -137,14 +132,13 @@ def large_repositories(folder: Path, sizes: Sequence[int]) -> list[Line]:
             Line(f"{size} environments: host beyond the registry", f"{hosts[size]:.0f} MB", "", None),
         ]  # fmt: skip
         shutil.rmtree(root)
-    if len(sizes) > 1:
-        for what, costs in (("registry", loads), ("all cached", cached)):
-            exponent = slope(costs)
-            lines.append(Line(f"{what}: CPU grows as n to the power of", f"{exponent:.2f}", "≤ 1.1", exponent <= 1.1))
-        small, large = hosts[sizes[0]], hosts[sizes[-1]]
-        growth = large / small - 1
-        lines.append(Line(f"host memory beyond the registry, {sizes[-1]} against {sizes[0]} environments",
-                          f"{growth:+.0%}", "within 20 %", growth <= 0.2))  # fmt: skip
+    for what, costs in (("registry", loads), ("all cached", cached)):
+        exponent = slope(costs)
+        lines.append(Line(f"{what}: CPU grows as n to the power of", f"{exponent:.2f}", "≤ 1.1", exponent <= 1.1))
+    small, large = hosts[SIZES[0]], hosts[SIZES[-1]]
+    growth = large / small - 1
+    lines.append(Line(f"host memory beyond the registry, {SIZES[-1]} against {SIZES[0]} environments",
+                      f"{growth:+.0%}", "within 20 %", growth <= 0.2))  # fmt: skip
     return lines
 
 
@@ -355,7 +349,7 @@ def fields_way(root: Path, one: Synthetic) -> Cost:
     package = root / "environments" / one.module
     # Removed with everything else in the end: a disk is slower where thousands of files have just been deleted.
     folder = Path(tempfile.mkdtemp(prefix="field-", dir=root.parent))
-    with model(root, one) as url:
+    with endpoint_of(one.name, root) as url:  # started before the clock, and for either way the same
         environment = {"PATH": f"{folder}/venv/bin:/usr/bin:/bin", "HOME": str(folder), "VIRTUAL_ENV": f"{folder}/venv",
                        "ENVWRIGHT_ENDPOINT_KEY": "scripted", "NO_PROXY": "127.0.0.1",
                        "PRIME_DISABLE_VERSION_CHECK": "1",
@@ -386,13 +380,6 @@ def loading(module: str, v1: bool) -> str:
         "taskset = getattr(module, module.__all__[0])\n"
         "print(taskset.__name__)\n"
     )
-
-
-@contextmanager
-def model(root: Path, one: Synthetic) -> Iterator[str]:
-    """The scripted policies, started before the clock and for either way the same."""
-    with endpoint_of(one.name, root) as url:
-        yield url
 
 
 def uv_cache() -> str:
@@ -462,40 +449,17 @@ def _kept(one: Line) -> str:
     return "" if one.kept is None else "yes" if one.kept else "**no**"
 
 
-def measure(part: str, sample: int, sizes: Sequence[int] = SIZES, *, kept: bool = True) -> bool:
-    """Measure one part, print it, and write it down by default; returns whether every promise was kept."""
+def measure(part: str, sample: int) -> bool:
+    """Measure one part, print it, and write it down; returns whether every promise was kept."""
     with tempfile.TemporaryDirectory(prefix="envwright-scale-") as name:
         folder = Path(name)
         if part == "large":
-            found = large_repositories(folder, sizes)
+            found = large_repositories(folder)
         elif part == "store":
-            found = shared_store(folder, max(sizes), sample)
+            found = shared_store(folder, max(SIZES), sample)
         else:
             found = one_changed(folder) if part == "one" else ten_from_scratch(folder, sample)
     for one in found:
         print(f"{one.what}: {one.measured} {one.promised and f'({one.promised})'} {one.note}", flush=True)
-    if kept:
-        write(part, found)
+    write(part, found)
     return all(one.kept is not False for one in found)
-
-
-def main() -> int:
-    """Measure the parts that were asked for; exit code 1 where a promise was not kept."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--quick", action="store_true")
-    parser.add_argument("--only", choices=PARTS)
-    parser.add_argument(
-        "--sample",
-        type=int,
-        default=2,
-        help="environments in the measurements that take a sample",
-    )
-    options = parser.parse_args()
-    sizes = SIZES[:2] if options.quick else SIZES
-    parts = [options.only] if options.only else PARTS
-    kept = [measure(part, options.sample, sizes, kept=not options.quick) for part in parts]
-    return 0 if all(kept) else 1
-
-
-if __name__ == "__main__":
-    sys.exit(main())

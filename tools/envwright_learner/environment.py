@@ -73,11 +73,11 @@ class TrainingEnvironment:
     def play(self, asked: Sequence[int], server: PolicyServer) -> list[PlayedRollout]:
         """A rollout of each requested task, in that order; rollouts of one task are made as one group."""
         by_task: dict[int, list[PlayedRollout]] = defaultdict(list)
-        counted = Counter(asked)
+        counted, prompts = Counter(asked), {task.index: task.prompt for task in self.tasks}
         for number in sorted(set(counted.values())):
             indices = [index for index, count in counted.items() if count == number]
             for rollout in self._rollouts(indices, number, server.base_url):
-                by_task[rollout.task].append(_played(rollout, self._prompts[rollout.task], server.spoken))
+                by_task[rollout.task].append(_played(rollout, prompts[rollout.task], server.spoken))
         return [by_task[index].pop() for index in asked]
 
     def _rollouts(self, indices: list[int], rollouts: int, base_url: str) -> Iterator[Rollout]:
@@ -91,10 +91,6 @@ class TrainingEnvironment:
                 yield checked(Rollout, value)
         if why := self.judge.cut_short():
             raise NothingPlayed(f"rewards of this step lack the judge's verdict: {why}")
-
-    @property
-    def _prompts(self) -> Mapping[int, Sequence[Any]]:
-        return {task.index: task.prompt for task in self.tasks}
 
 
 @contextmanager

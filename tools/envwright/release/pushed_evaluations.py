@@ -80,8 +80,8 @@ class EvaluationPusher:
                         name, "failed", f"{of}: delete that evaluation on the Hub, then release again"
                     )
                 if there is not None:
-                    rows = recording.rows if there == 0 else ()
-                    push = self._push(name, desired, recording, rows=len(rows), continues=known.id)
+                    rows = 0 if there else len(recording.rows)
+                    push = self._push(name, desired, recording, rows=rows, continues=known.id)
                     said = "" if push.exit_code == 0 else push.short
                     if push.blame not in ("none", "passing"):
                         return PushedEvaluation(name, "failed", said)

@@ -189,9 +189,6 @@ def test_explain_has_rules_as_json(capsys: pytest.CaptureFixture[str]) -> None:
     ]
 
 
-REPOSITORY = Path(__file__).parents[2]
-
-
 def test_command_reference_has_arguments_and_examples() -> None:
     top = argparse.ArgumentParser()
     commands = top.add_subparsers()

@@ -14,8 +14,9 @@ from small_repository import edit, git, small_repository
 RUN = """runs:
   guesses:
     backend: prime
-    environments: [{name: number-guess}]
+    environments: [{id: number-guess}]
     model: Qwen/Qwen3-4B-Instruct-2507
+    max_steps: 10
 """
 
 
@@ -43,6 +44,7 @@ def test_removed_environment_that_a_run_uses_is_named(tmp_path: Path):
     root = small_repository(tmp_path / "repository", "number_guess", "word_problems")
     with (root / "registry.yaml").open("a") as registry:
         registry.write(RUN)
+    assert Repository.load(root).registry.specs.keys() == {"guesses"}
     git(root, "rm", "-rq", "environments/number_guess")
     edit(root / "registry.yaml", "  number-guess: {}\n", "")
     with pytest.raises(DeclarationError, match="number-guess"):

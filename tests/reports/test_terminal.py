@@ -21,7 +21,6 @@ from sample_results import (
     interrupted,
     mistaken,
     mixed,
-    passing,
 )
 
 MIXED = """\
@@ -117,10 +116,6 @@ until then Nothing is validated.
 """
 
 
-def last_lines(result: ValidationResult, **settings) -> list[str]:
-    return render_text(result, **settings).splitlines()[-3:]
-
-
 def test_terminal_report_of_mixed_run_matches_expected_text() -> None:
     assert render_text(mixed(), reports=("reports/validate.json", "reports/validate.xml")) == MIXED
 
@@ -137,16 +132,6 @@ def test_terminal_report_exceeds_width_only_for_paths_and_commands() -> None:
     for width in (60, 80, 140):
         wide = [line for line in render_text(hostile(), width=width).splitlines() if len(line) > width]
         assert all(re.match(r"    at |</script>|reverse-text  fail", line) for line in wide), wide
-
-
-def test_passing_run_ends_with_verdict_cache_and_next_command() -> None:
-    ready = replace(passing(), next_command="git push")
-    assert last_lines(ready, reports=("reports/validate.json",)) == [
-        "✓ pass: gsm8k; from the cache",
-        "next       git push",
-        "reports    reports/validate.json",
-    ]
-    assert last_lines(passing())[-1].startswith("✓ pass")
 
 
 def test_interrupted_run_lists_unfinished_and_next_command() -> None:

@@ -70,15 +70,10 @@ def run_cache(options: argparse.Namespace) -> int:
 
 
 def _show(kept: list[CacheEntry], form: str) -> None:
-    parts = {kind: [entry for entry in kept if entry.kind == kind] for kind in KINDS}
-    sums = {
-        kind: {
-            "count": len(ones),
-            "bytes": sum(entry.bytes for entry in ones),
-            "own_bytes": sum(entry.own_bytes for entry in ones),
-        }
-        for kind, ones in parts.items()
-    }
+    sums = {kind: {"count": 0, "bytes": 0, "own_bytes": 0} for kind in KINDS}
+    for entry in kept:
+        own = {"count": 1, "bytes": entry.bytes, "own_bytes": entry.own_bytes}
+        sums[entry.kind] = {key: value + own[key] for key, value in sums[entry.kind].items()}
     if form == "json":
         print(json.dumps({"parts": sums}))
         return

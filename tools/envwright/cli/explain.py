@@ -40,13 +40,11 @@ def run(options: argparse.Namespace) -> int:
         chosen = [rules[name.upper()] for name in options.rules] or rules.values()
         print(json.dumps([{key: getattr(rule, key) for key in SHOWN} for rule in chosen], indent=2))
         return exit_codes.PASS
-    if options.format == "markdown" and not options.rules:
+    if not options.rules and options.format == "markdown":
         print(render_catalogue(plugins=True), end="")
-        return exit_codes.PASS
-    if not options.rules:
+    elif not options.rules:
         for rule in rules.values():
             print(f"{rule.id}  {rule.gate:<12}  {rule.severity:<7}  {rule.title}")
-        return exit_codes.PASS
     for name in options.rules:
         print(explain(name.upper()))
         if address := rule_address(name.upper()):

@@ -58,8 +58,11 @@ def add_hub_arguments(command: argparse.ArgumentParser) -> None:
 
 def run_inspect(options: argparse.Namespace) -> int:
     """Read the dataset, describe it, and print the command that makes an environment of it."""
-    source = opened(options.source, options)
-    hub = is_hub_name(options.source)
+    hub, split = is_hub_name(options.source), options.split or ""
+    if hub:
+        source = open_hub(options.source, options.config or "", split, options.revision or "")
+    else:
+        source = open_local(Path(options.source), split)
     profile = profiled(source, options.rows or (MOST_ROWS if hub else None))
     found = advice = None
     problem = ""
@@ -74,13 +77,6 @@ def run_inspect(options: argparse.Namespace) -> int:
     else:
         print_text(for_terminal(partial(render_dataset, profile, found, advice, problem)))
     return exit_codes.PASS if found is not None else exit_codes.INCONCLUSIVE
-
-
-def opened(name: str, options: argparse.Namespace) -> DatasetSource:
-    """A local source if it exists, else one of the Hub."""
-    if is_hub_name(name):
-        return open_hub(name, options.config or "", options.split or "", options.revision or "")
-    return open_local(Path(name), options.split or "")
 
 
 def _hub_options(options: argparse.Namespace, source: DatasetSource) -> str:

@@ -8,7 +8,7 @@ import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -154,7 +154,7 @@ def run_rehearse(options: argparse.Namespace) -> int:
 
 
 def _rehearsed(root: Path, folder: Path, options: argparse.Namespace) -> int:
-    stage, print_line = folder / root.name, _printer(options)
+    stage = folder / root.name
     registry = load_registry(root)
     with emulator(
         folder / "hub",
@@ -167,9 +167,8 @@ def _rehearsed(root: Path, folder: Path, options: argparse.Namespace) -> int:
         others = {f"{entry.hub_owner}/{entry.hub_name}": entry.version for entry in registry.external.values()}
         for address, version in others.items():
             hub.control("PUT", f"environments/{address}", {"version": version})
-        print_line(
-            f"A copy of this repository{', with what is not committed,' if added else ''} and a Hub at {hub.url}."
-        )
+        what = f"A copy of this repository{', with what is not committed,' if added else ''}"
+        _print_progress(f"{what} and a Hub at {hub.url}.", options.format)
         scenes = _scenes(options.names)
         played = [
             _play(f"{place}/{len(scenes)}", title, command, stage, folder, hub, options)
@@ -201,7 +200,7 @@ def _play(
 ) -> _Played:
     quiet = ("--quiet",) if options.quiet and "--quiet" not in command else ()
     shown = " ".join(("envwright", *command, *quiet))
-    _printer(options)(f"\n{place}  {title}\n     {shown}\n")
+    _print_progress(f"\n{place}  {title}\n     {shown}\n", options.format)
     before = len(hub.writes())
     done = subprocess.run(
         [sys.executable, "-P", "-m", "envwright", *command, *quiet],
@@ -258,10 +257,6 @@ def _published(hub: EmulatedHub, state: Mapping[str, Any]) -> Iterator[tuple[str
             yield at, f"{at} {latest} {environment['visibility']}"
 
 
-def _printer(options: argparse.Namespace) -> Callable[[str], None]:
-    """A function that prints progress; on standard error if the result is JSON."""
-
-    def print_line(text: str) -> None:
-        print(text, file=sys.stderr if options.format == "json" else sys.stdout, flush=True)
-
-    return print_line
+def _print_progress(text: str, form: str) -> None:
+    """Print it on standard error if the result is JSON."""
+    print(text, file=sys.stderr if form == "json" else sys.stdout, flush=True)

@@ -44,7 +44,7 @@ def run(options: argparse.Namespace) -> int:
     out: Path = options.out or reports / "site"
     repository = Repository.load(options.root, set_apart=True)
     hidden = frozenset() if options.private else repository.registry.private
-    catalogue, problems = _catalogue(repository, reports, None if options.private else hidden)
+    catalogue, problems = _catalogue(repository, reports, hidden, shows_all=options.private)
     broken = [problem for found in repository.broken.values() for problem in found]
     for problem in (*broken, *problems):
         print_message(str(problem))
@@ -59,12 +59,14 @@ def run(options: argparse.Namespace) -> int:
     return exit_codes.FAIL if repository.broken else exit_codes.PASS
 
 
-def _catalogue(repository: Repository, reports: Path, private: frozenset[str] | None) -> tuple[Catalogue, list[str]]:
-    """The data of the site without `private` environments, their runs, and what is not declared; `None` shows all.
+def _catalogue(
+    repository: Repository, reports: Path, hidden: frozenset[str], *, shows_all: bool
+) -> tuple[Catalogue, list[str]]:
+    """The data of the site without `hidden` environments and their runs, and the errors of unreadable reports.
 
-    The second value has the errors of unreadable files of reports.
+    Unless it `shows_all`, what is not declared is left out, too.
     """
-    registry, hidden = repository.registry, private or frozenset()
+    registry = repository.registry
     file = reports / REPORT
     report = read_report(file) if file.is_file() else None
     if report is not None:  # the site shows what is registered, and not the result of a variant
@@ -75,7 +77,7 @@ def _catalogue(repository: Repository, reports: Path, private: frozenset[str] | 
     runs, problems = read_runs(reports)
     hidden_runs = {name for name, spec in registry.specs.items() if hidden.intersection(spec.environment_names)}
     declared = {name: run for name, run in registry.runs.items() if name not in hidden_runs}
-    if private is not None:  # what is not declared could be of any environment, and so could problems
+    if not shows_all:  # what is not declared could be of any environment, and so could problems
         runs = [run for run in runs if run.name in declared and not hidden.intersection(run.environments)]
         report = report and _of_public(report, registry.environments.keys() - hidden, declared)
     try:

@@ -82,10 +82,7 @@ def run_push(options: argparse.Namespace) -> int:
     store = declared_store(options)
     if store is None or store.key is None:
         raise CommandError(f"{ADDRESS} and {KEY} must be set; `envwright store key NAME` makes a key")
-    root = options.root
-    choice = chosen_environments(root, options, set_apart=True)
-    names = [name for name in choice.names if name in choice.repository.packages]
-    request = ValidationRequest(choice.repository, Workspace(root), False, GATES, ObservationRequest())
+    request, names = _requested(options)
     if options.facts is not None:
         if not options.facts.is_dir():
             raise CommandError(f"{options.facts} is not a folder: name the .envwright/facts of the other job")
@@ -112,12 +109,8 @@ def run_status(options: argparse.Namespace) -> int:
     if store is None:
         print(f"{ADDRESS} is not set: no store is used")
         return exit_codes.PASS
-    root = options.root
-    choice = chosen_environments(root, options, set_apart=True)
-    names = [name for name in choice.names if name in choice.repository.packages]
-    brief = len(names) >= BRIEF_FROM
-    request = ValidationRequest(choice.repository, Workspace(root), brief, GATES, ObservationRequest())
-    found = received(request, names, store, keep=False)
+    request, names = _requested(options)
+    found = received(replace(request, brief=len(names) >= BRIEF_FROM), names, store, keep=False)
     print(f"store:   {store.address}")
     print(f"trusted: {', '.join(sorted(store.trusted)) or 'no key, so nothing in it counts'}")
     print(f"writes:  {f'as {store.key.name}' if store.key else 'no'}")
@@ -127,6 +120,13 @@ def run_status(options: argparse.Namespace) -> int:
     if found.trouble:
         raise CommandError(f"store {store.address}: {found.trouble}", exit_codes.ERROR)
     return exit_codes.PASS
+
+
+def _requested(options: argparse.Namespace) -> tuple[ValidationRequest, list[str]]:
+    """A run of all gates on the chosen environments that can be read, and their names."""
+    choice = chosen_environments(options.root, options, set_apart=True)
+    names = [name for name in choice.names if name in choice.repository.packages]
+    return ValidationRequest(choice.repository, Workspace(options.root), False, GATES, ObservationRequest()), names
 
 
 def declared_store(options: argparse.Namespace) -> StoreSettings | None:

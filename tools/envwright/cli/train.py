@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import importlib.util
 import json
 import os
 import signal
@@ -39,7 +38,7 @@ from envwright.release.ledger import ledger_at
 from envwright.release.plan import desired_of, step_of
 from envwright.reports.declared_runs import RunResult, render_runs, render_runs_markdown, runs_as_json
 from envwright.reports.printing import print_message, print_text
-from envwright.system.installation import command_with
+from envwright.system.installation import command_with, missing_packages
 from envwright.system.subprocesses import ProgramFailed, signals_handled
 from envwright.system.workspace import Workspace
 from envwright.text.plain_data import counted
@@ -115,7 +114,7 @@ def train_here(options: argparse.Namespace, registry: Registry, runs: Sequence[D
             raise CommandError(f"{name} differs from registry.yaml; update it with: envwright train compile")
         if missing := [secret for secret in declared.spec.secrets if not os.environ.get(secret)]:
             raise CommandError(f"{declared.spec.name} needs {', '.join(missing)}, which is not set")
-        if not _missing():
+        if not missing_packages(NEEDED):
             packages = packages_of_runs(root, registry, [declared.spec])
             fixed = preregistration_of(declared.spec, registry, packages, head_of(root))
             write_once(root / OUTPUTS / declared.spec.name, fixed)  # what the run is judged by, unless it has begun
@@ -125,12 +124,8 @@ def train_here(options: argparse.Namespace, registry: Registry, runs: Sequence[D
     return exit_codes.PASS
 
 
-def _missing() -> list[str]:
-    return [name for name in NEEDED if importlib.util.find_spec(name) is None]
-
-
 def _train_file(file: Path, options: argparse.Namespace) -> int:
-    if missing := _missing():
+    if missing := missing_packages(NEEDED):
         command = command_with("train", "envwright train RUN")
         raise CommandError(f"training here needs {', '.join(missing)}, which are not installed; run: {command}")
     try:

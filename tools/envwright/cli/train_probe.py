@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import hashlib
-import importlib.util
 import json
 import shlex
 import shutil
@@ -19,7 +18,7 @@ from envwright.exit_codes import CommandError
 from envwright.observing.job import StageFailed
 from envwright.reports.printing import print_message
 from envwright.reports.run_report import Curve, CurvePoint, RunReport, write_run
-from envwright.system.installation import command_with
+from envwright.system.installation import command_with, missing_packages
 from envwright.system.subprocesses import ProgramFailed
 from envwright.system.workspace import TOOLS, Workspace, code_digest
 from envwright.training.trainers import HERE
@@ -54,8 +53,7 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    missing = [name for name in NEEDED if importlib.util.find_spec(name) is None]
-    if missing:
+    if missing := missing_packages(NEEDED):
         command = command_with("train", f"envwright train probe {shlex.quote(options.name)}")
         raise CommandError(f"a probe needs {', '.join(missing)}; run: {command}")
     try:

@@ -26,8 +26,8 @@ from envwright.reports.summary import (
     first_screen,
     policy_sentence,
     rule_lines,
-    short_mutation_sentence,
-    short_search_sentence,
+    score_text,
+    search_sentence,
     time_text,
 )
 from envwright.reports.transcripts.beside import conversation_address
@@ -194,10 +194,13 @@ def _environment_pieces(environment: EnvironmentResult, *, whole: bool) -> list[
     pieces += [_finding_piece(environment, finding) for finding in environment.findings]
     if environment.brief:
         return pieces
-    if shows_search and environment.mutation is not None:
-        pieces.append(_Piece("finding", f"{prose(short_mutation_sentence(environment.mutation))}\n\n", ((3, ""),)))
+    lines = []
+    if shows_search and (mutation := environment.mutation) is not None:
+        score = score_text(mutation.score_range, "{:.2f}")
+        lines.append(f"mutation score {score}, {len(mutation.survivors)} survived")
     if shows_search and environment.search is not None:
-        pieces.append(_Piece("finding", f"{prose(short_search_sentence(environment.search))}\n\n", ((3, ""),)))
+        lines.append(search_sentence(environment.search).partition(";")[0])
+    pieces += [_Piece("finding", f"{prose(line)}\n\n", ((3, ""),)) for line in lines]
     return pieces + [_distribution_piece(measured) for measured in environment.distributions]
 
 

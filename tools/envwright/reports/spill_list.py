@@ -75,21 +75,17 @@ class SpilledResults(SpillList[EnvironmentResult]):
 
     def __init__(self, folder: Path | None = None) -> None:
         super().__init__(stored, read_stored, folder)
-        self._names: list[str] = []
-
-    @property
-    def names(self) -> Sequence[str]:
+        self.names: list[str] = []
         """The names of the environments with a result, in order."""
-        return self._names
 
     def append(self, item: EnvironmentResult) -> None:
         """Keep the result of an environment that has none yet."""
         super().append(item)
-        self._names.append(item.name)
+        self.names.append(item.name)
 
     def in_order(self, names: Sequence[str]) -> SpilledResults:
         """The list in the order of these names, which include every result's."""
-        places = dict(zip(self._names, self._places, strict=True))
-        self._names = [name for name in names if name in places]
-        self._places = [places[name] for name in self._names]
+        places = dict(zip(self.names, self._places, strict=True))
+        self.names = [name for name in names if name in places]
+        self._places = [places[name] for name in self.names]
         return self

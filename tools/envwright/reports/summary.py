@@ -219,16 +219,6 @@ def _session(session: str, names: list[str]) -> str:
     return f"envwright {session} {' '.join(names)}"
 
 
-def short_mutation_sentence(mutation: Mutation) -> str:
-    """The score of the mutants, and the number of survivors."""
-    return f"mutation score {score_text(mutation.score_range, '{:.2f}')}, {len(mutation.survivors)} survived"
-
-
-def short_search_sentence(search: Search) -> str:
-    """The number of exploits, or the reason why there was no search."""
-    return search_sentence(search).partition(";")[0]
-
-
 def mutation_sentence(mutation: Mutation) -> str:
     """The numbers of mutants by outcome, and the limit that ended the run."""
     if mutation.score is None and not mutation.undecided:

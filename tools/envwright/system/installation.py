@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 import os
 import shlex
+from collections.abc import Iterable
 from functools import cache
 from importlib.metadata import Distribution, PackageNotFoundError, distribution, packages_distributions
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Literal
 from urllib.parse import urlsplit, urlunsplit
@@ -23,6 +25,11 @@ Extra = Literal["prime", "prices", "inspect", "store", "train"]
 def distribution_name() -> str:
     """The name of the distribution that this package was installed from: a team may publish it under one of its own."""
     return next(iter(packages_distributions().get(PACKAGE, ())), PACKAGE)
+
+
+def missing_packages(names: Iterable[str]) -> list[str]:
+    """Those that this Python does not have."""
+    return [name for name in names if find_spec(name) is None]
 
 
 def command_with(extra: Extra, command: str) -> str:

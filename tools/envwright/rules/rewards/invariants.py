@@ -195,7 +195,7 @@ def messages_are_read_as_dictionaries(subject: Subject) -> Iterator[Found]:
 
     What: Where no reply is known that earns what it should, derived replies and those of models earn no more with
         messages that are dictionaries.
-    Why: Right replies earn too little in training, and no error says so. From 0.1.11 on, a message of verifiers has
+    Why: Right replies earn too little in training. No error says so. From 0.1.11 on, a message of verifiers has
         keys and is no `dict`.
     Fix: Read `message["content"]` without `isinstance(message, dict)`, or take either kind: a message has `get`, too.
     """

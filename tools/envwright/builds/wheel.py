@@ -267,7 +267,6 @@ DAMAGED_ARCHIVE = (EOFError, NotImplementedError, RuntimeError, zlib.error)
 
 def describe_wheel(path: Path) -> Wheel:
     """The contents of a wheel. Raises `ProgramFailed` if the file is not a wheel."""
-    content = path.read_bytes()
     try:
         with zipfile.ZipFile(path) as archive:
             members = [name for name in archive.namelist() if not name.endswith("/")]
@@ -279,7 +278,7 @@ def describe_wheel(path: Path) -> Wheel:
         raise ProgramFailed(Failure("raised", "BuildFailed", message)) from None
     requires = tuple(str(value) for value in headers.get_all("Requires-Dist") or ())
     names = tuple(sorted(str(PurePosixPath(name)) for name in members))  # hatchling may write ./module.py
-    return Wheel(path.name, hashlib.sha256(content).hexdigest(), len(content), names, requires)
+    return Wheel(path.name, sha256_of(path), path.stat().st_size, names, requires)
 
 
 def write_digests(folder: Path, name: str) -> None:

@@ -314,13 +314,22 @@ def seat_harness(job: Job, name: str, workspace: Workspace, *, allow_network: bo
 
 
 def _sweep(cache: Path) -> None:
-    """Remove virtual environments that uv made for harnesses in earlier runs, because each run makes its own."""
+    """Remove virtual environments that uv made for harnesses in earlier runs, because each run makes its own.
+
+    Confined code writes here, so a link is not followed: what it points to would be removed.
+    """
     cache.mkdir(parents=True, exist_ok=True)
     mark_used(cache)
-    for folder in cache.glob("environments-*/*/"):
+    for group in cache.glob("environments-*"):
         with suppress(OSError):
-            if time.time() - folder.stat().st_mtime > LONGEST_RUN_SECONDS:
-                shutil.rmtree(folder, ignore_errors=True)
+            descriptor = os.open(group, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+            try:
+                for name in os.listdir(descriptor):
+                    made = os.stat(name, dir_fd=descriptor, follow_symlinks=False).st_mtime
+                    if time.time() - made > LONGEST_RUN_SECONDS:
+                        shutil.rmtree(name, ignore_errors=True, dir_fd=descriptor)
+            finally:
+                os.close(descriptor)
 
 
 def settings_without_secrets() -> dict[str, str]:

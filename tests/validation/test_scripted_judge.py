@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from enum import Enum
 from types import SimpleNamespace
 from typing import Annotated, Any, Literal
@@ -10,7 +11,7 @@ from typing import Annotated, Any, Literal
 import pytest
 from envwright_worker.adapters.adapter import TaskView
 from envwright_worker.checks.judge_attacks import judged_scores
-from envwright_worker.endpoint.scripted_judge import ScriptedJudge, being_scored
+from envwright_worker.endpoint.scripted_judge import ScriptedJudge, being_scored, worded
 from envwright_worker.messages import says, text_of
 from envwright_worker.operations.invariants import _sweep
 from pydantic import BaseModel, Field
@@ -47,6 +48,23 @@ def test_strict_judge_knows_a_task_that_is_swept():
     session.asked_oracle, session.scored = asked_oracle, scored
     sweep: Any = _sweep(session, {"budget": 10.0, "sweep": 10, "seconds": 1.0})
     assert (sweep["tasks"], sweep["rewards"], list(session.kept)) == ([1, 2], [1.0, 1.0], [0])
+
+
+@pytest.mark.parametrize(
+    ("asked", "verdicts"),
+    [
+        ("Rate the reply from 1 (poor) to 5 (excellent).", ("1", "5")),
+        ("Give a score out of 10.", ("0", "10")),
+    ],
+)
+def test_verdict_is_at_an_end_of_the_scale_of_the_prompt(asked: str, verdicts: tuple[str, str]):
+    assert (worded(asked, right=False), worded(asked, right=True)) == verdicts
+
+
+def test_scale_is_looked_for_in_linear_time():
+    started = time.process_time()
+    worded(f"Score this: {'9' * 20_000}", right=True)
+    assert time.process_time() - started < 1.0
 
 
 class Correct(Enum):

@@ -169,8 +169,8 @@ class Adapter:
         """Generation, class, reward functions with weights and places, tools."""
         raise NotImplementedError
 
-    def tasks(self, _split: str, _limit: int | None, /) -> Iterator[TaskView]:
-        """Tasks of a split in order; a split that the environment lacks yields nothing."""
+    def tasks(self, _split: str, _limit: int, /) -> Iterator[TaskView]:
+        """The first tasks of a split in order; a split that the environment lacks yields nothing."""
         return iter(())
 
     def with_data(self, task: TaskView, data: dict[str, Any], /) -> TaskView:

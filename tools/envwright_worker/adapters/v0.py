@@ -10,6 +10,7 @@ import contextlib
 import functools
 import importlib
 import inspect
+import itertools
 import json
 import math
 import time
@@ -127,7 +128,7 @@ class AdapterV0(Adapter):
             return [*(field for field in fields if field != answer), *([answer] if answer in fields else [])]
         return []
 
-    def tasks(self, split: str, limit: int | None) -> Iterator[TaskView]:
+    def tasks(self, split: str, limit: int) -> Iterator[TaskView]:
         declared = None if split == "train" else self._settings.held_out
         if declared:
             arguments = {**self._settings.args, **declared}
@@ -142,9 +143,7 @@ class AdapterV0(Adapter):
             )
         if dataset is None:
             return
-        for index, row in enumerate(dataset):
-            if limit is not None and index >= limit:
-                return
+        for index, row in enumerate(itertools.islice(dataset, limit)):
             check_task_column(row)
             yield TaskView(index, prompt_of(row), dict(row), dict(row))
 
@@ -197,19 +196,18 @@ class AdapterV0(Adapter):
         @calls_rewards
         async def awaited(value: Any) -> Any:
             try:
-                value = await value
+                return check(await value)
             except (Exception, SystemExit) as error:
                 raise self._filed(name, error) from error.__cause__
-            return check(value)
 
         @functools.wraps(function)
         @calls_rewards
         def trapped(*args: Any, **kwargs: Any) -> Any:
             try:
                 value = function(*args, **kwargs)
+                return awaited(value) if type(value) is not float and inspect.isawaitable(value) else check(value)
             except (Exception, SystemExit) as error:
                 raise self._filed(name, error) from error.__cause__
-            return awaited(value) if type(value) is not float and inspect.isawaitable(value) else check(value)
 
         # Read once: verifiers asks for it with every reply.
         trapped.__signature__ = inspect.signature(function)  # type: ignore[attr-defined]

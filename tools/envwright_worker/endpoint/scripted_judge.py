@@ -49,7 +49,7 @@ MOST_TAGS = 8
 """The most tags of a judge's prompt that are taken for marks around data."""
 _PAIRS = (("yes", "no"), ("correct", "incorrect"), ("true", "false"), ("pass", "fail"), ("right", "wrong"), ("A", "B"))
 _OPENING_TAG = re.compile(r"<([A-Za-z_][\w-]*)>")
-_SCALE = re.compile(r"(\d+)\s*(?:to|-|–|and|/)\s*(\d+)")
+_SCALE = re.compile(r"(?:(?<!\d)(\d++)(?:\s*\([^()]*\))?\s*(?:to|-|–|and|/)|\bout of)\s*(\d+)")
 _SCALE_WORDS = re.compile(r"\b(?:scores?|scale|rate|rating|grade|points)\b", re.IGNORECASE)
 _FENCES = (*((mark, mark) for mark in ("```", '"""', "'''", '"', "'", "`", "---")), ("«", "»"))
 
@@ -291,7 +291,7 @@ def _scale(prompt: str) -> tuple[int, int] | None:
     for line in prompt.splitlines():
         found = _SCALE.search(line) if _SCALE_WORDS.search(line) else None
         if found is not None:
-            return int(found[1]), int(found[2])
+            return int(found[1] or 0), int(found[2])
     return None
 
 

@@ -162,3 +162,52 @@ def test_changing_score_is_detected_from_every_source(
     scored_twice = [score for score in seen.facts.scores if score.again]
     assert scored_twice
     assert all(set(score.again) != {score.reward} for score in scored_twice)
+
+
+TWO_KINDS = """
+import verifiers.v1 as vf
+
+__all__ = ["Tasks"]
+
+
+class Data(vf.TaskData):
+    answer: str
+
+
+class Inside(vf.Judge[float]):
+    async def score(self, task, trace, runtime):
+        return 1.0 if runtime else 0.0
+
+
+class Said(vf.Task[Data]):
+    @vf.reward
+    async def right(self, trace, task) -> float:
+        return float(trace.last_reply == task.answer)
+
+
+class Judged(vf.Task[Data]):
+    @vf.reward(weight=0.5)
+    async def right(self, trace) -> float:
+        return float(trace.last_reply == self.data.answer) if trace.last_reply else None
+
+    def plugged_judges(self):
+        return [Inside()]
+
+
+class Tasks(vf.Taskset[Said]):
+    def load(self):
+        kinds = Said, Judged
+        return [kinds[n % 2](Data(prompt=f"{n}?", answer=str(n)), self.config.task) for n in range(4)]
+"""
+
+
+def test_tasks_of_two_classes_are_scored_each_by_its_own_functions(
+    tmp_path: Path, workspace: Workspace, monkeypatch: pytest.MonkeyPatch
+):
+    files = {"module.py": TWO_KINDS, "tests/oracle.py": ORACLE}
+    package = write_package(tmp_path / "environments" / "kinds", "v1", files)
+    scores = look_at(package, workspace, monkeypatch, request=REPLIES).facts.scores
+    gold = {score.task: score.reward for score in scores if score.policy == "oracle"}
+    assert gold == {0: 1.0, 1: 1.5, 2: 1.0, 3: 1.5}
+    silent = {score.task: score.functions["right"].weight for score in scores if score.policy == "nop"}
+    assert silent == {0: 1.0, 1: 0.5, 2: 1.0, 3: 0.5}

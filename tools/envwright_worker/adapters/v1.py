@@ -85,16 +85,11 @@ class AdapterV1(Adapter):
         self._taskset = vf.load_taskset(self._config)
         self.infinite = bool(self._taskset.INFINITE)
         self._environment_class = vf.environment_class(settings.module)
-        self._task_class = type(self._taskset).task_type()
-        self._toolsets = [
-            *self._taskset.toolsets(self._config),
-            *self._task_class.toolsets(self._config.task),
-        ]
+        of_tasks = type(self._taskset).task_type().toolsets(self._config.task)
+        self._toolsets = [*self._taskset.toolsets(self._config), *of_tasks]
         let_judges_know()
         note_recorded_rewards()
-        self._signatures: dict[str, inspect.Signature] = {}
-        self._declared: dict[str, dict[str, Any]] | None = None
-        self._runtime_needed: bool | None = None
+        self._declared: dict[type, dict[str, dict[str, Any]]] = {}
         self.harnesses = Harnesses()
         self._environments: dict[tuple[str | None, bool], tuple[Any, asyncio.Future[None]]] = {}
         """One for each harness, scripted or not, with a future that is done when its servers are up."""
@@ -141,7 +136,7 @@ class AdapterV1(Adapter):
             functions.append({"name": judge.reward_name, "weight": weight, "kind": "reward", "place": None})
         return functions
 
-    def tasks(self, split: str, limit: int | None) -> Iterator[TaskView]:
+    def tasks(self, split: str, limit: int) -> Iterator[TaskView]:
         taskset = self._taskset if split == "train" else self._evaluation_taskset()
         if taskset is None:
             return
@@ -179,16 +174,10 @@ class AdapterV1(Adapter):
         self._trap.taken()
         started = time.perf_counter()
         failure = None
-        if self._runtime_needed is None:
-            self._runtime_needed = needs_runtime(view.native)
         try:
-            await score_in_place(task, trace, in_runtime=self._runtime_needed)
+            await score_in_place(task, trace, in_runtime=needs_runtime(view.native))
         except Exception as error:
             failure = self._sources.failure(error)
-        return self._row(view, trace, failure, started)
-
-    def _row(self, view: TaskView, trace: Any, failure: dict[str, Any] | None, started: float) -> dict[str, Any]:
-        """The result of a scored trace; the failure of a function replaces that of the trace."""
         filed = self._trap.taken()
         return {
             **rewards_of([trace], self._weights(view.native)),
@@ -198,10 +187,10 @@ class AdapterV1(Adapter):
         }
 
     def _weights(self, task: Any) -> dict[str, dict[str, Any]]:
-        """The declaration of each function: the same for all tasks, because they share class and settings."""
-        if self._declared is None:
-            self._declared = {function["name"]: function for function in self._functions(task)}
-        return self._declared
+        """The declaration of each function: the same for all tasks of a class, because they share settings."""
+        if type(task) not in self._declared:
+            self._declared[type(task)] = {function["name"]: function for function in self._functions(task)}
+        return self._declared[type(task)]
 
     def _trapped_hooks(self, task: Any, kind: str) -> list[Callable[..., Any]]:
         hooks = task.hooks(kind)
@@ -219,17 +208,11 @@ class AdapterV1(Adapter):
                 raise raised from raised.__cause__
             return self._trap.checked(function.__name__, value)
 
-        trapped.__signature__ = self._signature(function)  # type: ignore[attr-defined]
+        trapped.__signature__ = inspect.signature(function)  # type: ignore[attr-defined]
         return trapped
 
-    def _signature(self, function: Callable[..., Any]) -> inspect.Signature:
-        """The signature of a function, read once: verifiers needs it for every reply."""
-        if function.__name__ not in self._signatures:
-            self._signatures[function.__name__] = inspect.signature(function)
-        return self._signatures[function.__name__]
-
     async def validate(self, view: TaskView) -> bool | None:
-        if self._task_class.validate is vf.Task.validate:
+        if type(view.native).validate is vf.Task.validate:
             return None
         async with started_runtime(f"envwright-validate-{view.index}-{time.time_ns()}") as runtime:
             await _invoke(view.native.setup, trace_of(view, []), runtime)
@@ -254,7 +237,7 @@ class AdapterV1(Adapter):
                 try:
                     async with asyncio.timeout(limit) as clock:
                         episode = await environment.run_slot(slot, context, None)
-                    return self._rollout(job, number, episode, time.perf_counter() - started)
+                    return self._rollout(job, number, tasks[job.task].native, episode, time.perf_counter() - started)
                 except Exception as error:
                     failure = out_of_time(limit) if clock.expired() else failure_from_exception(error, self._sources)
                     spent = time.perf_counter() - started
@@ -365,7 +348,7 @@ class AdapterV1(Adapter):
         failed = {**failure, "kind": "raised", "place": self._sources.place_in_text(failure["traceback"])}
         return [{"function": name, "failure": failed} for name in unscored if name in running]
 
-    def _rollout(self, job: RolloutRequest, number: int, episode: Any, seconds: float) -> dict[str, Any]:
+    def _rollout(self, job: RolloutRequest, number: int, task: Any, episode: Any, seconds: float) -> dict[str, Any]:
         traces = [trace for trace in episode.traces if trace.agent.trainable]
         errors = [*episode.errors, *(error for trace in episode.traces for error in trace.errors)]
         failure = None
@@ -379,7 +362,7 @@ class AdapterV1(Adapter):
         if any(getattr(one, "is_timeout", False) for one in (episode, *episode.traces)):
             failure = out_of_time(seconds)
         first = traces[0] if traces else None
-        weights = self._weights(self._task_class(episode.task.data, self._config.task))
+        weights = self._weights(task)
         rewards = rewards_of(traces, weights)
         if failure is not None:
             rewards["reward"] = None
@@ -467,7 +450,7 @@ def note_recorded_rewards() -> None:
 
 def needs_runtime(task: Any) -> bool:
     """Whether the task's scoring would be incomplete without a runtime."""
-    hooks = [*task.hooks("reward"), *task.hooks("metric")]
+    hooks = [*task.hooks("reward"), *task.hooks("metric"), *(judge.score for judge in task.plugged_judges())]
     prepares = type(task).setup is not vf.Task.setup or type(task).finalize is not vf.Task.finalize
     return prepares or any("runtime" in inspect.signature(function).parameters for function in hooks)
 

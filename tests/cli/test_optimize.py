@@ -49,6 +49,8 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
     taskset = made / "environments" / "reverse_text" / "reverse_text" / "taskset.py"
     edit(taskset, "def final_answer(", 'SYSTEM_PROMPT = "Answer in tags."\n\n\ndef final_answer(')
     edit(taskset, "ReverseTextData(prompt=", "ReverseTextData(system_prompt=SYSTEM_PROMPT, prompt=")
+    edit(taskset, "    num_tasks:", "    words: list[str] = []\n    weights: dict[str, int] = {}\n    num_tasks:")
+    edit(made / "registry.yaml", "reverse-text: {}", 'reverse-text: {args: {words: ["a b", c], weights: {a: 1}}}')
     for package in ("reverse_text/reverse_text", "date_arithmetic/date_arithmetic"):
         path = made / "environments" / package / "__init__.py"
         path.write_text(path.read_text() + LOOKS_FOR_THE_KEY + LOOKS_FOR_THE_NETWORK)

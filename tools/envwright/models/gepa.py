@@ -249,8 +249,10 @@ def _options_v1(entry: EnvironmentEntry, relay: Relay, reflects: Relay, budget: 
         **({} if budget.initial_prompt is None else {"initial-prompt": budget.initial_prompt}),
     }
     columns = ["--reflection-columns", *budget.columns] if budget.columns else []
-    given = (text for key, value in settings.items() for text in (f"--{key}", str(value)))
-    return [*given, *columns]
+    shown = {
+        key: json.dumps(value) if isinstance(value, dict | list) else str(value) for key, value in settings.items()
+    }
+    return [text for key, value in shown.items() for text in (f"--{key}", value)] + columns
 
 
 @dataclass(frozen=True)

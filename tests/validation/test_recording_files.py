@@ -111,6 +111,7 @@ def test_tasks_that_look_alike_are_no_duplicates(tmp_path: Path) -> None:
         (row_line(row(reward=1.0)).replace(b'"reward":1.0', b'"reward":NaN'), "reward"),
         (row_line(ROWS[0]), "is a duplicate"),
         (row_line(row(1, 9, "sk-abcdefghijklmnopqrstuvwx")), "key"),
+        (row_line(row(1, 9, "github_pat_11ABCDEFG0abcdefghijkl_mnopqrstuvwx")), "key"),
         (b"[" * 100_000, "JSON"),
     ],
 )

@@ -39,7 +39,7 @@ GITIGNORE = (
     f"!{RECORDINGS}/",
 )
 SECRETS = re.compile(
-    r"\b(?:sk-[A-Za-z0-9_-]{20,}|hf_[A-Za-z0-9]{20,}|pit_[A-Za-z0-9_-]{20,}|gh[pousr]_[A-Za-z0-9]{20,}"
+    r"\b(?:sk-[A-Za-z0-9_-]{20,}|hf_[A-Za-z0-9]{20,}|(?:pit|github_pat|wandb_v1)_[A-Za-z0-9_-]{20,}|gh[pousr]_[A-Za-z0-9]{20,}"
     r"|AKIA[0-9A-Z]{16}|AIza[0-9A-Za-z_-]{30,}|xox[bp]-[0-9A-Za-z-]{20,})"
     r"|\bBearer [A-Za-z0-9._-]{20,}"
 )

@@ -10,7 +10,6 @@ from __future__ import annotations
 import gc
 import hashlib
 import json
-import os
 import sys
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -27,6 +26,7 @@ from envwright.facts.observed import adapter
 from envwright.files.atomic_write import write_whole
 from envwright.packages.content import hub_content_hash, list_content, strict_digest
 from envwright.packages.read_package import PackageReading, read_package
+from envwright.system.capacity import usable_cores
 from envwright.system.signature import signed, verified
 from envwright.system.workspace import OWN_CODE, Workspace, code_digest, mark_used
 
@@ -139,7 +139,7 @@ def _read_and_keep(folder: Path, root: Path, remembered: RememberedPackages) -> 
 
 def _read_side_by_side(read: partial[PackageReading], folders: Sequence[Path]) -> list[PackageReading]:
     """Every folder in the same order, in several processes if that saves time."""
-    processes = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 1
+    processes = usable_cores() if sys.platform == "linux" else 1  # a fork is not safe everywhere
     if len(folders) < MANY or processes < 2:
         return [read(folder) for folder in folders]
     import multiprocessing

@@ -36,7 +36,7 @@ def workspace(tmp_path_factory: pytest.TempPathFactory) -> Workspace:
 
 @pytest.fixture(autouse=True, scope="session")
 def started_by_nox() -> None:
-    """Commands in messages are sessions, as in the code; `tests/text/test_commands.py` tests the other form."""
+    """Commands in messages are sessions, as in the code; `tests/system/test_installation.py` tests the other form."""
     os.environ.setdefault(STARTED_BY, "nox")
 
 

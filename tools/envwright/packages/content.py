@@ -88,17 +88,14 @@ def _walk(folder: str, prefix: str = "") -> Iterator[tuple[str, bool]]:
         return
     for entry in entries:
         name, is_folder = entry.name, entry.is_dir(follow_symlinks=False)
-        if name in _LEFT_BEHIND_ANYWHERE or (not prefix and _is_left_behind_at_root(name, is_folder=is_folder)):
+        # A link named as the recordings could lead anywhere, and prime follows it.
+        at_root = name in _LEFT_BEHIND_AT_ROOT or (is_folder and (name == RECORDINGS or name.endswith(".egg-info")))
+        if name in _LEFT_BEHIND_ANYWHERE or (not prefix and at_root):
             continue
         if is_folder and prefix.count("/") < MOST_LEVELS:
             yield from _walk(entry.path, f"{prefix}{name}/")
         else:
             yield prefix + name, name.isprintable() and entry.is_file(follow_symlinks=False)
-
-
-def _is_left_behind_at_root(name: str, *, is_folder: bool) -> bool:
-    """A link with the name of the recordings is a file: it could lead anywhere, and prime follows it."""
-    return name in _LEFT_BEHIND_AT_ROOT or (is_folder and (name == RECORDINGS or name.endswith(".egg-info")))
 
 
 def _file_problem(path: Path, root: Path, folder: Path) -> Problem | None:

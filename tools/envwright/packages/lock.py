@@ -289,7 +289,7 @@ def read_lock(folder: Path, root: Path, name: str, pyproject: Pyproject) -> tupl
         return None, list(error.problems)
     problems = [Problem(file, line, message, found=found, fix=fix) for line, message, found in parsed.mistakes]
     requires = requirements_to_lock(pyproject)
-    requires_python = str(pyproject.table("project").get("requires-python", ""))
+    requires_python = pyproject.text("project", "requires-python")
     changes: list[str] = []
     if not parsed.inputs:
         problems.append(Problem(file, 1, "has no line `# inputs: sha256:…`", fix=fix))
@@ -351,12 +351,12 @@ def _unsatisfied(
 def requirements_to_lock(pyproject: Pyproject) -> tuple[str, ...]:
     """The package's requirements, in which a source that is a git repository is the requirement's address."""
     sources = _sources(pyproject)
-    return tuple(located for text in _requires(pyproject) for located in _located(text, sources))
+    return tuple(located for text in pyproject.texts("project", "dependencies") for located in _located(text, sources))
 
 
 def sources_left_out(pyproject: Pyproject) -> tuple[str, ...]:
     """Requirements with a source that is no git repository, such as a folder, or with one source and a marker."""
-    requirements = map(readable_requirement, _requires(pyproject))
+    requirements = map(readable_requirement, pyproject.texts("project", "dependencies"))
     names = {canonicalize_name(requirement.name) for requirement in requirements if requirement}
     sources = {name: found for name, found in _sources(pyproject).items() if name in names}
     return tuple(name for name, found in sources.items() if not all(map(_is_git, found)) or _is_partial(found))
@@ -368,11 +368,6 @@ def development_requires(pyproject: Pyproject) -> frozenset[str]:
     texts = [text for group in groups for listed in group.values() if isinstance(listed, list) for text in listed]
     requirements = [readable_requirement(text) for text in texts if isinstance(text, str)]
     return frozenset(canonicalize_name(requirement.name) for requirement in requirements if requirement)
-
-
-def _requires(pyproject: Pyproject) -> list[str]:
-    requires = pyproject.table("project").get("dependencies", ())
-    return [text for text in requires if isinstance(text, str)] if isinstance(requires, list) else []
 
 
 def _sources(pyproject: Pyproject) -> dict[str, list[Mapping[str, Any]]]:

@@ -57,6 +57,16 @@ class Pyproject:
             data = data.get(key) if isinstance(data, dict) else None
         return data if isinstance(data, dict) else {}
 
+    def text(self, *keys: str) -> str:
+        """The text at a place; empty if there is none."""
+        found = self.table(*keys[:-1]).get(keys[-1])
+        return found if isinstance(found, str) else ""
+
+    def texts(self, *keys: str) -> tuple[str, ...]:
+        """The texts of the list at a place; none if there is no list."""
+        found = self.table(*keys[:-1]).get(keys[-1])
+        return tuple(text for text in found if isinstance(text, str)) if isinstance(found, list) else ()
+
     def line(self, key: str) -> int | None:
         """Line of the key, or of the nearest table that contains it."""
         while key and key not in self.lines:

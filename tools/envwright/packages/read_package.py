@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -67,7 +67,7 @@ def read_package(folder: Path, root: Path, *, with_lock: bool = True) -> Package
     except DeclarationError as error:
         return PackageReading(None, error.problems)
     problems = list(_project_problems(pyproject))
-    name = _text(pyproject.table("project"), "name")
+    name = pyproject.text("project", "name")
     if not name:
         return PackageReading(None, tuple(problems))
     if folder.name != folder_of(name):
@@ -90,8 +90,7 @@ def _read(
     *,
     with_lock: bool,
 ) -> PackageReading:
-    project, build = pyproject.table("project"), pyproject.table("build-system")
-    name, requires = canonicalize_name(_text(project, "name")), _texts(project, "dependencies")
+    name, requires = canonicalize_name(pyproject.text("project", "name")), pyproject.texts("project", "dependencies")
     reward, answer, found = read_settings(pyproject)
     problems += found
     mutants, found = read_equivalent_mutants(pyproject)
@@ -122,16 +121,16 @@ def _read(
         folder=folder,
         module=module.name,
         module_root=module.root,
-        declared_name=_text(project, "name"),
-        version=_text(project, "version"),
-        description=_text(project, "description"),
-        tags=_texts(project, "tags"),
-        requires_python=_text(project, "requires-python"),
+        declared_name=pyproject.text("project", "name"),
+        version=pyproject.text("project", "version"),
+        description=pyproject.text("project", "description"),
+        tags=pyproject.texts("project", "tags"),
+        requires_python=pyproject.text("project", "requires-python"),
         requires=requires,
         requires_to_lock=requirements_to_lock(pyproject),
         sources_left_out=sources_left_out(pyproject),
         development_requires=development_requires(pyproject),
-        build_requires=_texts(build, "requires"),
+        build_requires=pyproject.texts("build-system", "requires"),
         eval_settings=pyproject.table("tool", "verifiers", "eval"),
         reward=reward,
         answer=answer,
@@ -177,14 +176,8 @@ def _is_skeleton(path: Path) -> bool:
     except (OSError, *UNPARSABLE):
         return False
     functions = [node.body for node in body if isinstance(node, ast.FunctionDef)]
-    return bool(functions) and all(map(_returns_none, functions))
-
-
-def _returns_none(body: list[ast.stmt]) -> bool:
-    match body:
-        case [ast.Return(value=ast.Constant(value=None))]:
-            return True
-    return False
+    returned = [body[0].value if len(body) == 1 and isinstance(body[0], ast.Return) else None for body in functions]
+    return bool(returned) and all(isinstance(each, ast.Constant) and each.value is None for each in returned)
 
 
 def _project_problems(pyproject: Pyproject) -> Iterator[Problem]:
@@ -202,14 +195,14 @@ def _project_problems(pyproject: Pyproject) -> Iterator[Problem]:
         if not isinstance(found, list) or not all(isinstance(text, str) for text in found):
             yield pyproject.problem(f"{table}.{key}", "is not a list of texts", found)
     for table, key in (("project", "dependencies"), ("build-system", "requires")):
-        for index, text in enumerate(_texts(pyproject.table(table), key)):
+        for index, text in enumerate(pyproject.texts(table, key)):
             try:
                 parse_requirement(text)
             except InvalidRequirement as error:
                 reason = str(error).splitlines()[0]
                 yield pyproject.problem(f"{table}.{key}[{index}]", f"is not a valid requirement: {reason}", text)
     try:
-        SpecifierSet(_text(project, "requires-python"))
+        SpecifierSet(pyproject.text("project", "requires-python"))
     except InvalidSpecifier:
         found = project["requires-python"]
         yield pyproject.problem(
@@ -240,16 +233,6 @@ def _verifiers_bound(requires: tuple[str, ...]) -> SpecifierSet | None:
         if requirement and canonicalize_name(requirement.name) == "verifiers":
             return requirement.specifier
     return None
-
-
-def _text(table: Mapping[str, Any], key: str) -> str:
-    found = table.get(key)
-    return found if isinstance(found, str) else ""
-
-
-def _texts(table: Mapping[str, Any], key: str) -> tuple[str, ...]:
-    found = table.get(key)
-    return tuple(text for text in found if isinstance(text, str)) if isinstance(found, list) else ()
 
 
 @dataclass(frozen=True)

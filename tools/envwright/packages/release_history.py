@@ -37,13 +37,11 @@ class ReleaseContent:
 
 
 def release_content(folder: Path, root: Path) -> ReleaseContent | None:
-    """Version and content hash of an environment; `None` if `read_package` reports a problem."""
+    """Version and content hash of an environment; `None` if they cannot be read, or its folder has another name."""
     try:
         pyproject = read_pyproject(folder / "pyproject.toml", root)
-        version = pyproject.table("project").get("version")
-        name = pyproject.table("project").get("name")
-        named = isinstance(name, str) and folder_of(name) == folder.name
-        if not named or not isinstance(version, str):
+        version = pyproject.text("project", "version")
+        if folder_of(pyproject.text("project", "name")) != folder.name or not version:
             return None
         return ReleaseContent(version, hub_content_hash(folder))
     except (DeclarationError, UnreadablePatternError, OSError):

@@ -12,7 +12,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import ceil
 from pathlib import Path
 from typing import Any
@@ -20,7 +20,6 @@ from typing import Any
 from envwright import exit_codes
 from envwright.declarations.endpoints import PRIME_KEY, Endpoint
 from envwright.exit_codes import CommandError
-from envwright.facts.limits import LOAD_SECONDS
 from envwright.facts.observed import Task
 from envwright.files.atomic_write import write_whole
 from envwright.hub.access import HubAccess, Prime, the_platform
@@ -37,12 +36,11 @@ from envwright.models.model_evaluation import (
     MOST_TASKS_ELSEWHERE,
     EvaluationSize,
     EvaluationTarget,
-    OpenedTasks,
+    read_tasks,
     sampling_of,
 )
 from envwright.models.model_run import approve, ceiling_of, interruptible, requested_of
 from envwright.models.prime_inference import endpoint_named
-from envwright.observing.job import checked
 from envwright.release.plan import Desired, desired_of
 from envwright.reports.printing import print_message
 from envwright.system.scratch_folder import temporary_scratch
@@ -189,13 +187,11 @@ def _approved(
     gate = target.entry.gates.distribution
     size = requested_of(target.settings, endpoint, gate.tasks, gate.group_size, MOST_TASKS_ELSEWHERE)
     with target.opened() as opened:
-        parts = list(opened.worker.request("tasks", LOAD_SECONDS, keep=size.tasks))
-    tasks = [checked(Task, value) for kind, value in parts if kind == "task"]
-    datasets = sum(kind == "dataset" for kind, _ in parts)
-    size = EvaluationSize(min(size.tasks, len(tasks)), size.rollouts, size.max_concurrent, size.seconds)
-    approve(target.entry, OpenedTasks(opened.description, tuple(tasks[: size.tasks])), size, endpoint, ceiling)
+        read = read_tasks(opened, size.tasks)
+    size = replace(size, tasks=min(size.tasks, len(read.tasks)))
+    approve(target.entry, replace(read, tasks=size.chosen(read.tasks)), size, endpoint, ceiling)
     print_message("the platform does not enforce --max-cost: the evaluation can cost up to that bound")
-    return {task.index: task for task in tasks} if datasets == 1 else {}, size
+    return {task.index: task for task in read.tasks} if len(read.description.datasets) == 1 else {}, size
 
 
 def name_of_try(request: HostedRequest, number: int) -> str:

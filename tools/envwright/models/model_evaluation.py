@@ -132,7 +132,14 @@ class OpenedTasks:
 
     description: Description
     tasks: tuple[Task, ...]
-    """The tasks to evaluate."""
+
+
+def read_tasks(opened: OpenedEnvironment, most: int, split: Split = "train") -> OpenedTasks:
+    """The first tasks of a split, and the description of the environment with its datasets."""
+    parts = list(opened.worker.request("tasks", LOAD_SECONDS, keep=most, split=split))
+    tasks = tuple(checked(Task, value) for kind, value in parts if kind == "task")
+    datasets = tuple(checked(Dataset, value) for kind, value in parts if kind == "dataset")
+    return OpenedTasks(replace(opened.description, datasets=datasets), tasks)
 
 
 @dataclass(frozen=True)
@@ -187,15 +194,12 @@ def evaluate_speaker(
     name = speaker if isinstance(speaker, str) else speaker.endpoint.model
     rollouts: list[Rollout] = []
     rows: list[EvaluationRow] = []
-    journal = None if relay is None else _journal(entry, package, workspace, relay, judge, size)
+    journal = None if relay is None else _journal(target, relay, judge, size)
     with _alone_with(journal, entry.name) if journal else nullcontext(), target.opened() as opened:
-        most = max(size.tasks, TASKS_SCORED)
-        parts = list(opened.worker.request("tasks", LOAD_SECONDS, keep=most, split=size.split))
-        tasks = tuple(checked(Task, value) for kind, value in parts if kind == "task")
-        datasets = tuple(checked(Dataset, value) for kind, value in parts if kind == "dataset")
-        description = replace(opened.description, datasets=datasets)
+        read = read_tasks(opened, max(size.tasks, TASKS_SCORED), size.split)
+        description, tasks = read.description, read.tasks
         chosen = size.chosen(tasks)
-        approve(OpenedTasks(description, chosen))
+        approve(replace(read, tasks=chosen))
         if size.harness is not None:
             seat_harness(opened.worker, size.harness, workspace, allow_network=target.settings.allow_network)
         total = len(chosen) * size.rollouts
@@ -293,11 +297,9 @@ def _alone_with(journal: Journal, name: str) -> Iterator[None]:
         yield
 
 
-def _journal(
-    entry: EnvironmentEntry, package: Package, workspace: Workspace, relay: Relay, judge: Judge, size: EvaluationSize
-) -> Journal:
+def _journal(target: EvaluationTarget, relay: Relay, judge: Judge, size: EvaluationSize) -> Journal:
     """The journal for rollouts of the same code by the same model and judge with the same settings."""
-    end = relay.endpoint
+    entry, package, end = target.entry, target.package, relay.endpoint
     lock = package.lock.digest if package.lock else ""
     sampling = sampling_of(end, relay.seed)
     held_out = entry.eval.settings(package.generation) if size.split == "eval" and entry.eval else None
@@ -305,7 +307,7 @@ def _journal(
     about: list[Any] = [package.digest, lock, tasks, end.name, end.model, end.url, sampling, size.harness]
     about += [[judge.endpoint.model, judge.endpoint.url]] if isinstance(judge, Relay) else [judge] if judge else []
     key = hashlib.sha256(json.dumps(about, sort_keys=True, default=str).encode()).hexdigest()
-    return Journal.of(workspace, entry.name, f"{end.name.replace('/', '_')}-{key}")
+    return Journal.of(target.workspace, entry.name, f"{end.name.replace('/', '_')}-{key}")
 
 
 def judge_name(judge: Judge) -> str | None:

@@ -17,8 +17,8 @@ from pathlib import Path
 from envwright import __version__, exit_codes
 from envwright.declarations.endpoints import Endpoint
 from envwright.exit_codes import CommandError
-from envwright.facts.limits import LOAD_SECONDS, TASKS_SCORED
-from envwright.facts.observed import Dataset, Description, Task
+from envwright.facts.limits import TASKS_SCORED
+from envwright.facts.observed import Description, Task
 from envwright.files.atomic_write import write_whole
 from envwright.models.gepa import (
     NoGepa,
@@ -27,7 +27,7 @@ from envwright.models.gepa import (
     estimate_of_search,
     optimize_prompt,
 )
-from envwright.models.model_evaluation import EvaluationTarget
+from envwright.models.model_evaluation import EvaluationTarget, read_tasks
 from envwright.models.model_run import (
     breaking_off,
     ceiling_of,
@@ -43,7 +43,6 @@ from envwright.models.model_run import (
 from envwright.models.prime_inference import endpoint_named
 from envwright.models.relay import Relay
 from envwright.models.spending import CostEstimate
-from envwright.observing.job import checked
 from envwright.reports.before_after import interval_of
 from envwright.reports.optimized import CandidateReport, OptimizationReport, files, render_json
 from envwright.reports.printing import print_message, write_report
@@ -134,10 +133,8 @@ def _approved(search: PromptSearch, relay: Relay) -> tuple[PromptSearch, CostEst
     """
     target = search.target
     with breaking_off(target.entry.name, target.stop), target.opened() as opened:
-        parts = list(opened.worker.request("tasks", LOAD_SECONDS, keep=TASKS_SCORED))
-    tasks = tuple(checked(Task, value) for kind, value in parts if kind == "task")
-    datasets = tuple(checked(Dataset, value) for kind, value in parts if kind == "dataset")
-    description = replace(opened.description, datasets=datasets)
+        read = read_tasks(opened, TASKS_SCORED)
+    description, tasks = read.description, read.tasks
     budget = _resolved(search.budget, target.entry.name, description, tasks)
     reflects, conversational = search.reflects or relay.endpoint, description.conversational
     bound, reflections = estimate_of_search(relay.endpoint, reflects, tasks, budget, conversational=conversational)

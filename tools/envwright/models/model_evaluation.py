@@ -306,6 +306,7 @@ def _journal(target: EvaluationTarget, relay: Relay, judge: Judge, size: Evaluat
     tasks = [dict(entry.args), size.split, held_out and dict(held_out)]
     about: list[Any] = [package.digest, lock, tasks, end.name, end.model, end.url, sampling, size.harness]
     about += [[judge.endpoint.model, judge.endpoint.url]] if isinstance(judge, Relay) else [judge] if judge else []
+    about += ["network"] if target.settings.allow_network else []
     key = hashlib.sha256(json.dumps(about, sort_keys=True, default=str).encode()).hexdigest()
     return Journal.of(target.workspace, entry.name, f"{end.name.replace('/', '_')}-{key}")
 

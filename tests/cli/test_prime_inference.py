@@ -86,7 +86,7 @@ def test_model_flag_needs_only_prime_login(tmp_path: Path, inference: FakeProvid
 def test_price_in_the_file_overrides_others(tmp_path: Path, inference: FakeProvider) -> None:
     declare(tmp_path, inference.url, "input_price = 3.0\noutput_price = 9.0\n")
     endpoint = endpoint_named(tmp_path, MODEL)
-    assert (endpoint.name, endpoint.input_price, endpoint.output_price) == ("own", 3.0, 9.0)
+    assert (endpoint.name, endpoint.input_price, endpoint.output_price, endpoint.price_source) == ("own", 3.0, 9.0, "")
 
 
 def test_missing_price_without_the_library_names_its_extra(
@@ -102,18 +102,13 @@ def test_missing_price_without_the_library_names_its_extra(
     assert inference.seen == []
 
 
-def test_price_of_another_service_is_from_the_library_unless_the_file_has_one(
-    tmp_path: Path, inference: FakeProvider
-) -> None:
+def test_price_of_another_service_is_from_the_library(tmp_path: Path, inference: FakeProvider) -> None:
     declare(tmp_path, "https://openrouter.ai/api/v1")
     endpoint = endpoint_named(tmp_path, "own")
     assert endpoint.input_price is not None
     assert endpoint.output_price is not None
     assert 0 < endpoint.input_price < endpoint.output_price < 10
     assert "(prices: genai-prices " in spent(Spending(), endpoint)
-    declare(tmp_path, "https://openrouter.ai/api/v1", "input_price = 3.0\noutput_price = 9.0\n")
-    declared = endpoint_named(tmp_path, "own")
-    assert (declared.input_price, declared.output_price, declared.price_source) == (3.0, 9.0, "")
     assert inference.seen == []
 
 

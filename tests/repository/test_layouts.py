@@ -95,20 +95,15 @@ def test_module_of_layout_is_found(tmp_path: Path, tables: str, files: Mapping[s
     assert package.exports == ("SumTaskset",) or package.defines_load_environment
 
 
-def test_module_that_a_command_runs_belongs_to_the_package(tmp_path: Path) -> None:
-    tables = HATCH + '[project.scripts]\nwordle = "wordle_cli:main"\n'
-    package = sound(tmp_path, tables, {"wordle.py": LOADS, "wordle_cli.py": ""})
-    assert package.helpers == {"wordle_cli"}
-
-
 @pytest.mark.parametrize(
     "tables",
     [
         HATCH + '[tool.hatch.build]\ninclude = ["wordle.py", "words/"]\n',
         '[tool.setuptools]\npy-modules = ["wordle"]\n[tool.setuptools.packages.find]\ninclude = ["words*"]\n',
+        HATCH + '[project.scripts]\nwordle = "words:main"\n',
     ],
 )
-def test_module_that_the_build_names_belongs_to_the_package(tmp_path: Path, tables: str) -> None:
+def test_module_that_the_build_or_a_command_names_belongs_to_the_package(tmp_path: Path, tables: str) -> None:
     package = sound(tmp_path, tables, {"wordle.py": LOADS, "words/__init__.py": ""})
     assert package.helpers == {"words"}
 

@@ -73,20 +73,18 @@ def test_key_lines_cover_all_toml_forms() -> None:
     assert {key: found.get(key) for key in expected} == expected
 
 
-def test_pyproject_syntax_error_names_its_line(tmp_path: Path) -> None:
-    write(tmp_path, {"a/pyproject.toml": '[project]\nname = "sums\u2028"\nversion = 0.1.0\n'})
+@pytest.mark.parametrize(
+    ("rest", "line", "found"),
+    [
+        ('name = "sums\u2028"\nversion = 0.1.0\n', 3, "version = 0.1.0"),
+        ('name = "a"\nname = "b"\n', 3, 'name = "b"'),
+        ('name = """a', 2, 'name = """a'),
+    ],
+)
+def test_pyproject_that_is_not_toml_is_refused_with_its_line(tmp_path: Path, rest: str, line: int, found: str) -> None:
+    write(tmp_path, {"a/pyproject.toml": f"[project]\n{rest}"})
     problem = only(refused(read_pyproject, tmp_path / "a/pyproject.toml", tmp_path))
-    assert (problem.file, problem.line, problem.found) == ("a/pyproject.toml", 3, "version = 0.1.0")
-
-
-def test_pyproject_duplicate_key_names_its_line(tmp_path: Path) -> None:
-    write(tmp_path, {"pyproject.toml": '[project]\nname = "a"\nname = "b"\n'})
-    assert only(refused(read_pyproject, tmp_path / "pyproject.toml", tmp_path)).line == 3
-
-
-def test_pyproject_unclosed_string_is_refused_with_line(tmp_path: Path) -> None:
-    write(tmp_path, {"pyproject.toml": '[project]\nname = """a'})
-    assert only(refused(read_pyproject, tmp_path / "pyproject.toml", tmp_path)).line == 2
+    assert (problem.file, problem.line, problem.found) == ("a/pyproject.toml", line, found)
 
 
 def test_settings_are_read_from_declarations(tmp_path: Path) -> None:
@@ -124,6 +122,8 @@ case_sensitive = false
         "answer.typ = 'set'",
         "reward.reward = 1",
         "reward = 1",
+        "mutation.equivalant = []",
+        "mutation.equivalent = 'all'",
     ],
 )
 def test_settings_wrong_value_names_path_and_line(tmp_path: Path, row: str) -> None:
@@ -171,8 +171,3 @@ def test_mutation_mark_that_is_wrong_is_a_problem_with_line(tmp_path: Path, entr
     assert message in {problem.message for problem in problems}
     assert all(problem.line in (2, 3) for problem in problems)
     assert marks == ()
-
-
-def test_mutation_table_with_unknown_key_or_type_is_a_problem(tmp_path: Path):
-    _, problems = read(tmp_path, '[tool.envwright.mutation]\nequivalant = []\nequivalent = "all"\n')
-    assert {problem.message for problem in problems} == {"is not a known key", "is not an allowed value"}

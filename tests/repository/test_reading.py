@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 from envwright.declarations.package import Package
-from envwright.declarations.problem import Problem
 from envwright.packages.content import hub_content_hash, strict_digest
 from envwright.packages.read_package import PackageReading, read_package
 from sample_repository import PYPROJECT, only, write_environment
@@ -28,10 +27,6 @@ def sound(tmp_path: Path, files: Mapping[str, str | bytes] | None = None, withou
     assert not reading.problems
     assert reading.package
     return reading.package
-
-
-def mistake(tmp_path: Path, files: Mapping[str, str | bytes], without: str = "") -> Problem:
-    return only(read(tmp_path, files, without).problems)
 
 
 def test_package_fields_come_from_pyproject(tmp_path: Path) -> None:
@@ -134,7 +129,7 @@ def test_package_unreadable_requirement_names_its_line(tmp_path: Path) -> None:
 
 
 def test_package_without_pyproject_is_a_problem(tmp_path: Path) -> None:
-    problem = mistake(tmp_path, {}, without="pyproject.toml")
+    problem = only(read(tmp_path, without="pyproject.toml").problems)
     assert (problem.file, problem.message) == ("environments/sums/pyproject.toml", "does not exist")
 
 

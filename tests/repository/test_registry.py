@@ -47,10 +47,6 @@ def entry_mistake(text: str) -> Problem:
     return only(mistakes(f"{HEAD}environments:\n  sums: {text}\n"))
 
 
-def run_mistake(row: str) -> Problem:
-    return only(mistakes(f"{HEAD}environments: {{sums: }}\n{RUN}    {row}\n"))
-
-
 def test_registry_entry_without_keys_has_defaults() -> None:
     assert entry("") == EnvironmentEntry("sums", owner="acme", line=4)
 
@@ -141,7 +137,8 @@ def test_registry_secret_of_machine_or_tool_is_a_problem(name: str) -> None:
 
 
 def test_run_secret_of_machine_is_a_problem() -> None:
-    assert run_mistake("secrets: [WANDB_API_KEY, PRIME_API_KEY, LD_PRELOAD]").found == "LD_PRELOAD"
+    run = f"{RUN}    secrets: [WANDB_API_KEY, PRIME_API_KEY, LD_PRELOAD]\n"
+    assert only(mistakes(f"{HEAD}environments: {{sums: }}\n{run}")).found == "LD_PRELOAD"
 
 
 @pytest.mark.parametrize("name", ["SERPER_API_KEY", "HF_TOKEN", "OPENAI_API_KEY", "GITLAB_SEARCH", "PATHFINDER_KEY"])

@@ -114,14 +114,9 @@ def test_recordings_change_only_the_hub_hash(root: Path, parsed: list[str]) -> N
     assert repr(found) == repr(anew(root))
 
 
-def test_record_of_another_tool_version_is_not_used(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(remembered_packages, "code_digest", lambda *_: "another")
-    another = remembered_packages.RememberedPackages.of(root)
-    assert another.read(root / SUMS) is None
-
-
-def test_record_of_another_machine_is_not_used(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(remembered_packages, "default_environment", lambda: {"platform_machine": "another"})
+@pytest.mark.parametrize("name", ["code_digest", "default_environment"])
+def test_record_of_another_tool_or_machine_is_not_used(root: Path, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(remembered_packages, name, lambda *_: {"platform_machine": "another"})
     assert remembered_packages.RememberedPackages.of(root).read(root / SUMS) is None
 
 

@@ -55,19 +55,13 @@ def test_environment_that_is_a_file_is_a_problem(tmp_path: Path) -> None:
     assert only(refused(Repository.load, tmp_path)).message == "names the folder environments/sums, which is a file"
 
 
-def test_environment_that_is_a_link_is_a_problem(tmp_path: Path) -> None:
-    write_repository(tmp_path / "inside", "sums")
-    shutil.move(tmp_path / "inside/environments/sums", tmp_path / "outside")
-    (tmp_path / "inside/environments/sums").symlink_to(tmp_path / "outside")
-    problem = only(refused(Repository.load, tmp_path / "inside"))
-    assert (problem.file, problem.message) == ("environments/sums", "is a symbolic link")
-
-
-def test_environments_folder_that_is_a_link_is_a_problem(tmp_path: Path) -> None:
-    write_repository(tmp_path / "inside", "sums")
-    shutil.move(tmp_path / "inside/environments", tmp_path / "outside")
-    (tmp_path / "inside/environments").symlink_to(tmp_path / "outside")
-    assert "environments" in {problem.file for problem in refused(Repository.load, tmp_path / "inside")}
+@pytest.mark.parametrize("place", ["environments/sums", "environments"])
+def test_environment_or_their_folder_that_is_a_link_is_a_problem(tmp_path: Path, place: str) -> None:
+    inside = write_repository(tmp_path / "inside", "sums")
+    shutil.move(inside / place, tmp_path / "outside")
+    (inside / place).symlink_to(tmp_path / "outside")
+    problem = refused(Repository.load, inside)[0]
+    assert (problem.file, problem.message) == (place, "is a symbolic link")
 
 
 def test_package_name_used_twice_is_a_problem(tmp_path: Path) -> None:

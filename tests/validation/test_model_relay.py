@@ -16,7 +16,7 @@ import pytest
 from envwright.declarations.endpoints import Endpoint
 from envwright.facts.spending import Tokens
 from envwright.models import provider as providers
-from envwright.models.provider import EndpointRefuses, Scrubber, refusal_in, sent_body
+from envwright.models.provider import EndpointRefuses, refusal_in, sent_body
 from envwright.models.relay import Relay
 from envwright.models.spending import estimate
 from envwright.system.retry_policy import retry_after
@@ -188,14 +188,6 @@ def test_key_in_an_answer_is_hidden(fault: str) -> None:
         _, answer = ask(relay)
     assert KEY not in json.dumps(answer)
     assert "[key]" in json.dumps(answer)
-
-
-def test_scrubber_replaces_secret_in_keys_and_values() -> None:
-    scrubber = Scrubber("secret/key+1")
-    assert scrubber.value({"secret/key+1": ["a secret/key+1", {"x": "secret%2Fkey%2B1"}, 3]}) == {
-        "[key]": ["a [key]", {"x": "[key]"}, 3]
-    }
-    assert Scrubber("none").text("none of it") == "none of it"
 
 
 def test_relay_scrubs_key_and_address_from_facts() -> None:

@@ -218,9 +218,7 @@ def _module_problems(
         held = any(name.startswith(f"{expected}/") for name in files)
         message = f"has no module {expected}" if not held else f"the folder {expected}/ has no __init__.py"
         yield Problem(file, None, message, allowed=f"{expected}/__init__.py or {expected}.py")
-    elif len(modules) == 1:
-        return
-    else:
+    elif len(modules) > 1:
         found = ", ".join(place.file for place in modules)
         message = "has several modules, and the one that verifiers loads cannot be determined"
         fix = "name the module in the build backend's table of pyproject.toml"

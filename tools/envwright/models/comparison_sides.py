@@ -25,7 +25,7 @@ from envwright.hub.runs import RunsUnreadable
 from envwright.models.model_evaluation import sampling_of
 from envwright.models.prime_inference import endpoint_named
 from envwright.packages.content import reward_digest
-from envwright.packages.import_results import Expected, NoResults, import_results, print_problems
+from envwright.packages.import_results import Expected, accepted_results
 from envwright.packages.recordings import RecordingOnDisk, read_recordings
 from envwright.statistics.task_matching import SideName, TwoSides
 from envwright.training.kept_model import KeptModel, NoKeptModel, kept_model
@@ -161,7 +161,9 @@ def rollouts_on_file(side: ComparisonSide, entry: EnvironmentEntry, package: Pac
     if side.recording is not None:
         rows, date = _recorded(side.recording, entry, package), str(side.recording.baseline.get("date") or "")
     else:
-        rows, date = _imported(side, entry, package, known), ""
+        assert side.path is not None
+        expected = Expected(entry.name, package.module, package.digest, known)
+        rows, date = tuple(accepted_results(side.path, expected, "compared").rows), ""
     first: dict[str, int] = {}
     for number, row in enumerate(rows, start=1):
         if row.policy or row.model:  # an unreadable line has neither
@@ -170,21 +172,6 @@ def rollouts_on_file(side: ComparisonSide, entry: EnvironmentEntry, package: Pac
         named = ", ".join(f"{speaker} (from row {number})" for speaker, number in first.items())
         raise CommandError(f"{side.name}: one side must have one model or policy, this one has {named}")
     return SideRollouts(side, rows, date)
-
-
-def _imported(
-    side: ComparisonSide, entry: EnvironmentEntry, package: Package, known: Facts
-) -> tuple[EvaluationRow, ...]:
-    assert side.path is not None
-    try:
-        imported = import_results(side.path, Expected(entry.name, package.module, package.digest, known))
-    except (NoResults, OSError) as error:
-        raise CommandError(f"{side.name}: {error}") from None
-    if imported.refusals:
-        print_problems(imported.path, imported.refusals, "not compared: the file belongs to another environment")
-        raise CommandError(f"{side.name}: refused; evaluate this version of {entry.name} with the same model")
-    print_problems(imported.path, imported.problems, "compared anyway: unusable lines count as missing")
-    return tuple(imported.rows)
 
 
 def _recorded(recording: RecordingOnDisk, entry: EnvironmentEntry, package: Package) -> tuple[EvaluationRow, ...]:

@@ -36,7 +36,7 @@ from envwright.models.model_run import (
 from envwright.models.relay import Relay
 from envwright.observing.job import StageFailed
 from envwright.packages.git import revision_of
-from envwright.packages.import_results import Expected, Imported, NoResults, import_results, print_problems
+from envwright.packages.import_results import Expected, Imported, accepted_results
 from envwright.packages.recordings import read_recordings
 from envwright.packages.repository import Repository
 from envwright.reports.result import EnvironmentResult, ValidationResult, environment_result
@@ -157,15 +157,8 @@ def judge_results(target: EvaluationTarget, results: Path) -> ValidationResult:
         raise CommandError(f"{results} does not exist")
     facts = target.described()
     if facts.description is not None:
-        try:
-            imported = import_results(results, Expected(entry.name, package.module, package.digest, facts))
-        except (NoResults, OSError) as error:
-            raise CommandError(f"{entry.name}: {error}") from None
-        if imported.refusals:
-            print_problems(imported.path, imported.refusals, "it belongs to another environment or version")
-            raise CommandError(f"{results}: not judged; evaluate this version of {entry.name}")
-        print_problems(imported.path, imported.problems, "judged anyway: unusable rollouts count as missing")
-        facts = _with_rollouts(imported, facts)
+        expected = Expected(entry.name, package.module, package.digest, facts)
+        facts = _with_rollouts(accepted_results(results, expected, "judged"), facts)
     judgement = judge(Subject(entry, package, facts), ["distribution"])
     seconds = time.monotonic() - started
     judged = environment_result(package, facts, judgement, root=target.root, cached=False, seconds=seconds)

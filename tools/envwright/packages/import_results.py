@@ -21,6 +21,7 @@ from typing import Any, Literal
 from envwright_worker.adapters.rollout_errors import kind_of_error
 from envwright_worker.messages import Message
 
+from envwright.exit_codes import CommandError
 from envwright.facts.observed import Facts, FunctionScore, RewardFunction, heaviest
 from envwright.facts.results import (
     CLASS_OF_KIND,
@@ -95,6 +96,22 @@ def import_results(path: Path, expected: Expected) -> Imported:
     if not imported.rows and not imported.refusals:
         raise NoResults(f"{path} contains no results")
     reader.compare_with_metadata()
+    return imported
+
+
+def accepted_results(path: Path, expected: Expected, used: str) -> Imported:
+    """As `import_results`, with its problems on standard error; `used` says what for, such as `judged`.
+
+    Raises `CommandError` if there is no result, or the file belongs to another environment or version.
+    """
+    try:
+        imported = import_results(path, expected)
+    except (NoResults, OSError) as error:
+        raise CommandError(f"{expected.environment}: {error}") from None
+    if imported.refusals:
+        _print_problems(imported.path, imported.refusals, "it belongs to another environment or version")
+        raise CommandError(f"{path}: not {used}; evaluate this version of {expected.environment}")
+    _print_problems(imported.path, imported.problems, f"{used} anyway: unusable lines count as missing")
     return imported
 
 
@@ -219,7 +236,7 @@ def plain_name(name: str) -> str:
     return name.partition("@")[0].rpartition("/")[2].rpartition("+")[2].replace("-", "_").replace(".", "_").lower()
 
 
-def print_problems(path: Path, problems: Sequence[LineProblem], what: str) -> None:
+def _print_problems(path: Path, problems: Sequence[LineProblem], what: str) -> None:
     """Report the problems of a file on standard error."""
     if not problems:
         return

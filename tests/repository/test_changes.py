@@ -152,7 +152,9 @@ def test_changes_ignore_git_variables_of_a_hook(root: Path, monkeypatch: pytest.
     assert changed_environments(root, "main").names == frozenset()
 
 
-def test_changes_without_base_use_main(root: Path) -> None:
+@pytest.mark.parametrize("name", ["main", "master"])
+def test_changes_without_base_use_the_main_branch(root: Path, name: str) -> None:
+    git(root, "branch", "-m", "main", name)
     write(root, {"environments/alpha/README.md": "new\n"})
     commit(root)
     assert touched(root, None) == {"alpha"}
@@ -223,14 +225,6 @@ def test_changes_of_new_environment_with_other_content_are_not_a_rename(root: Pa
     git(root, "rm", "-rq", "environments/alpha")
     write(root, {"environments/beta/pyproject.toml": "[project]\nname = 'beta'\n", "environments/beta/b.py": "B = 1\n"})
     assert dict(changed_environments(root, "main").renamed) == {}
-
-
-def test_changes_are_compared_with_master_where_it_is_the_main_branch(tmp_path: Path) -> None:
-    folder = write_repository(tmp_path / "repository", "alpha")
-    git(folder, "init", "-q", "-b", "master")
-    commit(folder)
-    write(folder, {"environments/alpha/README.md": "new\n"})
-    assert touched(folder, None) == {"alpha"}
 
 
 @pytest.mark.parametrize(

@@ -56,6 +56,7 @@ def test_package_fields_come_from_folder(tmp_path: Path) -> None:
     assert (package.generation, package.exports) == ("v1", ("SumTaskset",))
     assert package.readme == "# sums\n"
     assert package.lock is not None
+    assert (package.digest, package.hub_hash) == (strict_digest(package.folder), hub_content_hash(package.folder))
 
 
 @pytest.mark.parametrize(
@@ -65,12 +66,6 @@ def test_package_fields_come_from_folder(tmp_path: Path) -> None:
 def test_package_oracle_that_is_a_skeleton_does_not_count(tmp_path: Path, oracle: str, is_written: bool) -> None:
     files = {"tests/oracle.py": f"def other(task):\n    return None\n\n\ndef answer(task):\n    {oracle}\n"}
     assert sound(tmp_path, files).has_oracle == is_written
-
-
-def test_package_has_both_digests(tmp_path: Path) -> None:
-    package = sound(tmp_path)
-    assert package.digest == strict_digest(package.folder)
-    assert package.hub_hash == hub_content_hash(package.folder)
 
 
 def test_package_with_only_a_name_is_read(tmp_path: Path) -> None:

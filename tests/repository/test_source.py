@@ -208,6 +208,7 @@ def test_module_that_exports_only_a_harness_is_of_v1(tmp_path: Path) -> None:
 
 V0 = ModuleSource(defines_load_environment=True)
 V1 = ModuleSource(exports_taskset=True)
+BOTH = ModuleSource(exports_taskset=True, defines_load_environment=True)
 
 
 @pytest.mark.parametrize(
@@ -226,21 +227,14 @@ V1 = ModuleSource(exports_taskset=True)
         (">=0.1", V1, "v1"),
         (">=0.3,<0.5", V0, "v0"),
         ("", ModuleSource(), None),
+        ("", V0, "v0"),
         ("", V1, "v1"),
+        (">=0.2.1,<0.3", BOTH, "v0"),  # v1 of these releases cannot be played
+        (">=0.2.1,<0.4", BOTH, "v1"),
     ],
 )
 def test_generation_follows_bound_then_source(bound: str, found: ModuleSource, generation: str | None) -> None:
     assert generation_of(SpecifierSet(bound), found) == generation
-
-
-def test_generation_of_both_in_one_package_is_one_that_can_be_played() -> None:
-    both = ModuleSource(exports_taskset=True, defines_load_environment=True)
-    assert generation_of(SpecifierSet(">=0.2.1,<0.3"), both) == "v0"
-    assert generation_of(SpecifierSet(">=0.2.1,<0.4"), both) == "v1"
-
-
-def test_generation_without_requirement_follows_source() -> None:
-    assert (generation_of(None, V0), generation_of(None, V1), generation_of(None, ModuleSource())) == ("v0", "v1", None)
 
 
 NAMING = """

@@ -227,7 +227,8 @@ def _options_v0(entry: EnvironmentEntry, relay: Relay, reflects: Relay, budget: 
 
 
 def _options_v1(entry: EnvironmentEntry, relay: Relay, reflects: Relay, budget: SearchBudget, out: Path) -> list[str]:
-    nested = {"sampling": sampling_of(relay.endpoint), "env.taskset": entry.args}
+    args = {key: json.dumps(value) if isinstance(value, dict | list) else value for key, value in entry.args.items()}
+    nested = {"sampling": sampling_of(relay.endpoint), "env.taskset": args}
     settings: dict[str, Any] = {
         "client.base-url": relay.base_url,
         "client.api-key-var": KEY,
@@ -249,10 +250,8 @@ def _options_v1(entry: EnvironmentEntry, relay: Relay, reflects: Relay, budget: 
         **({} if budget.initial_prompt is None else {"initial-prompt": budget.initial_prompt}),
     }
     columns = ["--reflection-columns", *budget.columns] if budget.columns else []
-    shown = {
-        key: json.dumps(value) if isinstance(value, dict | list) else str(value) for key, value in settings.items()
-    }
-    return [text for key, value in shown.items() for text in (f"--{key}", value)] + columns
+    given = (text for key, value in settings.items() for text in (f"--{key}", str(value)))
+    return [*given, *columns]
 
 
 @dataclass(frozen=True)

@@ -194,11 +194,6 @@ def _approved(
     return {task.index: task for task in read.tasks} if len(read.description.datasets) == 1 else {}, size
 
 
-def name_of_try(request: HostedRequest, number: int) -> str:
-    """The name of the first, second … attempt."""
-    return request.name if number == 1 else f"{request.name}, try {number}"
-
-
 def number_of_try(request: HostedRequest, name: str) -> int:
     """The number of the attempt with this name; 0 if it belongs to another request."""
     rest = name.removeprefix(f"{request.name}, try ")
@@ -236,7 +231,7 @@ def _submitted(
         message = "an earlier submission has no result yet and may still appear"
         raise NotEvaluated(f"{message}\n{_when(pending)}")
     write_whole(side.note(request, "awaited"), f"{number + 1}\n")
-    name = name_of_try(request, number + 1)
+    name = f"{request.name}, try {number + 1}" if number else request.name
     found, printed = pending.submit(
         name, lambda: _create(request, name, side), lambda: side.tries(request).get(number + 1), side.stop, side.pauses
     )

@@ -16,8 +16,8 @@ from envwright import __version__
 from envwright.exit_codes import CommandError
 from envwright.facts.observed import Facts
 from envwright.facts.spending import Spending
-from envwright.facts.stages import needed_by
 from envwright.models.model_evaluation import (
+    STAGES,
     EvaluationSettings,
     EvaluationTarget,
     ModelEvaluation,
@@ -46,8 +46,6 @@ from envwright.rules.verdict import GateVerdict, Judgement, judge, worst
 from envwright.statistics.baseline import baseline_for
 from envwright.system.subprocesses import ProgramFailed
 from envwright.text.visible_text import on_one_line
-
-STAGES = needed_by("smoke", "distribution")
 
 
 def validate_with_model(

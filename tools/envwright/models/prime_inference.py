@@ -74,9 +74,9 @@ def priced(endpoint: Endpoint) -> Endpoint:
         return endpoint if is_on_loopback(endpoint.url) else with_library_price(endpoint)
     for model in _listed(access):
         if model.get("id") == endpoint.model:
-            pricing = model.get("pricing")
-            prices = [pricing.get(f"{side}_usd_per_mtok") for side in ("input", "output")] if pricing else []
-            if len(prices) == 2 and all(map(_is_price, prices)):
+            pricing = model.get("pricing") or {}
+            prices = [pricing.get(f"{side}_usd_per_mtok") for side in ("input", "output")]
+            if all(map(_is_price, prices)):
                 sent, answered = map(float, prices)
                 return replace(endpoint, input_price=sent, output_price=answered, price_source="Prime Inference")
     return endpoint
@@ -84,7 +84,7 @@ def priced(endpoint: Endpoint) -> Endpoint:
 
 def _is_price(value: Any) -> bool:
     try:
-        return value is not None and not isinstance(value, bool) and 0 <= float(value) < math.inf
+        return not isinstance(value, bool) and 0 <= float(value) < math.inf
     except (TypeError, ValueError):
         return False
 

@@ -72,7 +72,13 @@ class Correct(Enum):
     YES = "yes"
 
 
+class Criterion(BaseModel):
+    met: bool
+
+
 class Grade(BaseModel):
+    criteria: list[Criterion]
+    mistakes: list[str]
     correct: Correct
     points: Literal[1, 2, 3]
     share: Annotated[float, Field(ge=0, le=10)]
@@ -92,6 +98,7 @@ def test_structured_verdict_is_valid_and_on_the_scale_of_the_prompt(right: bool,
     answer = judge._response(library, SimpleNamespace(content=content))
     grade = Grade.model_validate_json(answer["choices"][0]["message"]["content"])
     ends = (Correct.YES, 3, 10.0, score) if right else (Correct.NO, 1, 0.0, score)
+    assert (grade.criteria, grade.mistakes) == ([Criterion(met=right)], [])
     assert (grade.correct, grade.points, grade.share, grade.score) == ends
 
 

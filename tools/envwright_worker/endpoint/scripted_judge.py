@@ -314,8 +314,11 @@ def filled(
     kind = next((one for one in kinds if one != "null"), None) if isinstance(kinds, list) else kinds
     if kind == "object" or "properties" in schema:
         return {name: filled(one, right, scale, known) for name, one in (schema.get("properties") or {}).items()}
+    if kind == "array":  # of verdicts one, of texts none: they may be what is wrong
+        item = filled(schema.get("items") or {}, right, scale, known)
+        return [] if isinstance(item, str) else [item]
     end = schema.get("maximum", high) if right else schema.get("minimum", low)
-    simple: dict[Any, Any] = {"boolean": right, "number": float(end), "integer": int(end), "array": []}
+    simple: dict[Any, Any] = {"boolean": right, "number": float(end), "integer": int(end)}
     return simple.get(kind, "yes" if right else "no")
 
 

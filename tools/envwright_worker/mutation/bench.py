@@ -40,7 +40,6 @@ LONGEST_NUMBER = 4_000
 MOST_VARIATIONS = 600
 VARIATIONS_AT_ONCE = 50
 
-"""The scorer of conversations: the code itself, whose first scores are compared with scoring in full, or a mutant."""
 Values = dict[str, float | None]
 """`reward` and every function by name."""
 MutationProbe = dict[str, Any]
@@ -142,12 +141,7 @@ class Bench:
             probe["expect"] = own_expectations(probe, values) or probe["expect"]
             self._known[number] = known
 
-    def values(
-        self,
-        probe: MutationProbe,
-        processor: float = MOST_SECONDS,
-        wall: float = 10 * MOST_SECONDS,
-    ) -> Values:
+    def values(self, probe: MutationProbe, processor: float = MOST_SECONDS, wall: float = 10 * MOST_SECONDS) -> Values:
         """Reward and functions of a conversation, by the code in place.
 
         Raises `OutOfTime`, and exceptions that verifiers' own scoring lets through.
@@ -159,10 +153,7 @@ class Bench:
         return values | {"reward": score["reward"]}
 
     def attempted(
-        self,
-        probe: MutationProbe,
-        processor: float = HANGING_SECONDS,
-        wall: float = WAITING_SECONDS,
+        self, probe: MutationProbe, processor: float = HANGING_SECONDS, wall: float = WAITING_SECONDS
     ) -> Values | None:
         """The values of a conversation; `None` if the code in place fails."""
         try:

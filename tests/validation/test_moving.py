@@ -99,7 +99,7 @@ def test_remembered_paths_below_verifiers_are_the_known_ones(generation: str, wo
     stop = threading.Event()
     venv = venv_for(REPOSITORY / "environments" / EXEMPLARS[generation] / "requirements.lock", workspace, stop)
     with workspace.scratch() as scratch:
-        environment = worker_environment(venv, scratch, scratch, Confinement({}))
+        environment = worker_environment(venv, scratch, scratch, Confinement({}), workspace)
         del environment["PYTHONPATH"]  # as for a lock template
         done = subprocess.run(
             [venv.python, "-s", "-P", "-c", IMPORT_WORKER + SEARCH],

@@ -160,9 +160,22 @@ def test_home_on_another_file_system_links_to_the_data(tmp_path: Path, monkeypat
 
 def test_worker_home_has_the_prepared_files(tmp_path: Path) -> None:
     prepared = filled(tmp_path / "p") / HOME
-    variables = worker_environment(VirtualEnvironment(tmp_path), tmp_path, tmp_path, Confinement({}, home=prepared))
+    confinement = Confinement({}, home=prepared)
+    variables = worker_environment(VirtualEnvironment(tmp_path), tmp_path, tmp_path, confinement, Workspace(tmp_path))
     assert (Path(variables["HOME"]) / DATABASE).read_text() == "content"
     assert variables["HF_HUB_OFFLINE"] == "1"
+
+
+def test_worker_home_is_not_filled_behind_a_link(tmp_path: Path) -> None:
+    """Code of the lock may write where the home is made."""
+    confinement = Confinement({}, home=filled(tmp_path / "p") / HOME)
+    scratch, users = tmp_path / "scratch", tmp_path / "of the user"
+    scratch.mkdir()
+    users.mkdir()
+    (scratch / "home").symlink_to(users)
+    with pytest.raises(OSError, match="home"):
+        worker_environment(VirtualEnvironment(tmp_path), tmp_path, scratch, confinement, Workspace(tmp_path))
+    assert list(users.iterdir()) == []
 
 
 def test_facts_key_follows_the_prepared_data() -> None:

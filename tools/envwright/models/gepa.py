@@ -286,7 +286,7 @@ def confined_command(
     overlay = built_wheel(package, workspace, stop).overlay
     confinement = requests_for(entry, ObservationRequest(allow_network=allow_network), package).confinement
     with workspace.scratch() as scratch:
-        variables = worker_environment(venv, overlay, scratch, confinement)
+        variables = worker_environment(venv, overlay, scratch, confinement, workspace)
         modules = scratch / "modules"
         modules.mkdir()
         shutil.copy(WORKER_FOLDER / "adapters" / "chat_harness.py", modules / f"{HARNESS}.py")

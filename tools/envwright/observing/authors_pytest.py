@@ -63,7 +63,7 @@ def run_pytest(
     with workspace.scratch() as scratch:
         request = scratch / "tests.json"
         request.write_text(json.dumps(asked, default=str), "utf-8")
-        environment = worker_environment(venv, overlay, scratch, requests.confinement)
+        environment = worker_environment(venv, overlay, scratch, requests.confinement, workspace)
         environment |= {name: os.environ[name] for name in PASSED_ON if name in os.environ}
         command: list[str | Path] = [venv.python, "-s", "-P", "-c", RUN_PYTEST, request, *options]
         sandbox = environment_sandbox(venv, package, overlay, scratch, requests.confinement, workspace)

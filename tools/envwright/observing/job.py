@@ -26,7 +26,7 @@ from envwright.facts.observed import Failure, adapter, first_problem
 from envwright.observing.budget import current_deadline
 from envwright.observing.memory import MemoryWatch
 from envwright.system.subprocesses import Interrupted, ProgramFailed
-from envwright.system.workspace import temporary_folder
+from envwright.system.workspace import Workspace, temporary_folder
 from envwright.text.plain_data import parsed_json
 from envwright.text.scrubbing import holds_password
 
@@ -247,13 +247,16 @@ class Job:
 
 
 def worker_environment(
-    venv: VirtualEnvironment, overlay: Path, scratch: Path, confinement: Confinement
+    venv: VirtualEnvironment, overlay: Path, scratch: Path, confinement: Confinement, workspace: Workspace
 ) -> dict[str, str]:
-    """The variables of a worker: only declared ones of the user."""
+    """The variables of a worker: only declared ones of the user. Makes its home, with what was prepared."""
     home = scratch / "home"
-    home.mkdir(exist_ok=True)
-    if confinement.home is not None:
-        place_prepared(confinement.home, home)
+    if confinement.home is None:
+        home.mkdir(exist_ok=True)
+    else:  # made elsewhere: code of the lock, which may write into the scratch folder, could put a link in its place
+        with workspace.scratch() as elsewhere:
+            place_prepared(confinement.home, elsewhere / "home")
+            (elsewhere / "home").rename(home)
     environment = {
         "PATH": f"{venv.folder / 'bin'}:/usr/local/bin:/usr/bin:/bin",
         "HOME": str(home),

@@ -76,7 +76,7 @@ class LockTemplate(ForkingProcess):
         self.venv = venv
         with ExitStack() as stack:
             self.scratch = scratch = stack.enter_context(workspace.scratch())
-            environment = worker_environment(venv, scratch, scratch, replace(confinement, home=None))
+            environment = worker_environment(venv, scratch, scratch, replace(confinement, home=None), workspace)
             for name in ("PYTHONPATH", "PYTHONDONTWRITEBYTECODE"):
                 del environment[name]
             self._bytecode = stack.enter_context(bytecode_folder(venv))
@@ -209,7 +209,7 @@ def environment_processes(
         template = templates.begin(venv, package, confinement) if templates else None
         scratch = stack.enter_context(workspace.scratch(template.scratch if template else None))
         mark = uuid.uuid4().hex
-        variables = {**worker_environment(venv, overlay, scratch, confinement), MARK: mark}
+        variables = {**worker_environment(venv, overlay, scratch, confinement, workspace), MARK: mark}
         stack.callback(end_marked, mark)  # processes that left its family, whose supervisor may have been killed
         base: ForkingProcess | None = None
         reason = ""

@@ -324,7 +324,7 @@ def _sweep(cache: Path) -> None:
         with suppress(OSError):
             descriptor = os.open(group, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
             try:
-                for name in os.listdir(descriptor):
+                for name in os.listdir(descriptor):  # noqa: PTH208
                     made = os.stat(name, dir_fd=descriptor, follow_symlinks=False).st_mtime
                     if time.time() - made > LONGEST_RUN_SECONDS:
                         shutil.rmtree(name, ignore_errors=True, dir_fd=descriptor)

@@ -45,6 +45,7 @@ def test_profile_sample_is_uniform_and_repeatable(tmp_path: Path):
         ("a.tsv", "q\ta\nx\t1\n"),
         ("A.TSV", "q\ta\nx\t1\n"),
         ("a.csv", "\ufeffq,a\nx,1\n"),
+        ("a.csv", "q,a,,\nx,1,,\n"),
         ("a.json", '[{"q": "x", "a": "1"}]'),
         ("a.json", '{"data": [{"q": "x", "a": "1"}], "version": "2"}'),
         ("a.json", '{"q": "x", "a": "1"}\n{"q": "y", "a": "2"}\n'),
@@ -53,7 +54,13 @@ def test_profile_sample_is_uniform_and_repeatable(tmp_path: Path):
 )
 def test_open_local_reads_the_same_row_from_every_format(tmp_path: Path, name: str, text: str):
     (tmp_path / name).write_text(text, "utf-8")
-    assert next(open_local(tmp_path / name).splits[0].rows()) == {"q": "x", "a": "1"}
+    row = next(open_local(tmp_path / name).splits[0].rows())
+    assert {name: value for name, value in row.items() if name} == {"q": "x", "a": "1"}
+
+
+def test_open_local_column_may_be_named_by_a_question(tmp_path: Path):
+    (tmp_path / "a.csv").write_text("number,Is it prime?\n7,yes\n")
+    assert list(open_local(tmp_path / "a.csv").splits[0].rows()) == [{"number": "7", "Is it prime?": "yes"}]
 
 
 @pytest.mark.parametrize("name", ["a.jsonl.gz", "A.JSONL.GZ"])
@@ -70,6 +77,7 @@ def test_open_local_reads_compressed_files(tmp_path: Path, name: str):
         ("a.jsonl", b'{"q": "\xff"}\n', "is not UTF-8"),
         ("a.parquet", b"PAR1 and then nothing", "is not Parquet"),
         ("a.csv", b"What is 2 plus 2?,4\nWhat is 3 plus 2?,5\n", "a.csv:1: the first line is a row"),
+        ("a.csv", b"q,a,q\nx,1,y\n", "a.csv:1: has the column 'q' twice"),
         ("a.csv", b"q,a\nx,1\nWhat is 1,000 + 2?,1002\n", "a.csv:3: has more fields than the header"),
         ("a.csv", b'q,a\nx,1\n"What is,2\ny,3\nz,4\n', "a.csv:3: is not CSV: unexpected end of data"),
         ("a.json", b'[\n  {"q": 1},\n  {"q": 2},\n]\n', "a.json:4: is not JSON"),

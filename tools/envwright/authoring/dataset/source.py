@@ -7,6 +7,7 @@ import gzip
 import json
 import re
 import zlib
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -24,7 +25,7 @@ NumberedRow = tuple[int, DatasetRow]
 LONGEST_CSV_FIELD = 16 * 2**20
 """Characters that one field of a CSV file may have; the library's own limit is 128 Ki."""
 LONGEST_COLUMN_NAME = 8
-"""Words."""
+"""Words; half as many with a question mark: a name such as `Is it prime?` is no row."""
 QUOTING = "Quote fields that contain separators or line breaks, and double the quotes in them."
 SPLIT_WORDS = ("train", "training", "test", "testing", "validation", "valid", "val", "dev", "eval")
 _SPLIT_NAMES = {"training": "train", "testing": "test", "valid": "validation", "val": "validation"}
@@ -182,9 +183,12 @@ def _separated(file: Path) -> Iterator[DatasetRow]:
         reader = csv.DictReader(chain([first], lines), delimiter=separator, strict=True)
         begins = 1
         try:
-            if any("?" in name or len(name.split()) > LONGEST_COLUMN_NAME for name in reader.fieldnames or ()):
+            names = reader.fieldnames or ()
+            if any(len(name.split()) > LONGEST_COLUMN_NAME / (2 if "?" in name else 1) for name in names):
                 message = f"{file}:1: the first line is a row, not a header"
                 raise SourceProblem(message, "Add a header, such as question,answer.")
+            if twice := [name for name, count in Counter(names).items() if name.strip() and count > 1]:
+                raise SourceProblem(f"{file}:1: has the column {twice[0]!r} twice", "Give each column its own name.")
             begins = reader.line_num + 1
             for row in reader:
                 if "".join(row.pop(None, ())).strip():  # empty fields at the end lose nothing

@@ -40,6 +40,7 @@ ADDRESS = "https://example.org/acme/games"
         ("ssh://git@example.org/acme/games@v1#a", GitSource("ssh://git@example.org/acme/games", "v1", "a")),
         ("git@example.org:acme/games.git@v1#a", GitSource("git@example.org:acme/games.git", "v1", "a")),
         ("git@example.org:acme/games.git", GitSource("git@example.org:acme/games.git")),
+        ("git@example.org:/srv/games.git@v1", GitSource("git@example.org:/srv/games.git", "v1")),
         ("file:///srv/games.git@v1", GitSource("file:///srv/games.git", "v1")),
         ("acme/wordle", HubSource("acme", "wordle")),
         ("acme/wordle@0.1.8", HubSource("acme", "wordle", "0.1.8")),

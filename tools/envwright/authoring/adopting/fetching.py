@@ -38,7 +38,7 @@ UNREACHABLE = re.compile(
 _ALLOWED_PROTOCOLS = "file:git:http:https:ssh"
 """The allowed transports of git; others run programs."""
 _SCHEMES = ("https://", "http://", "ssh://", "file://", "git://")
-_SCP = re.compile(r"[\w.-]+@[\w.-]+:(?!/).+")
+_SCP = re.compile(r"[\w.-]+@[\w.-]+:(?!//).+")
 _TREE = re.compile(r"(?P<repository>https?://[^/]+/.+?)(?:/-)?/(?:tree|blob)/(?P<ref>[^/]+)(?:/(?P<path>.+))?")
 _HUB = re.compile(r"(?P<owner>[A-Za-z0-9][\w.-]*)/(?P<name>[A-Za-z0-9][\w.-]*)(?:@(?P<version>[\w.+!-]+))?")
 
@@ -211,10 +211,7 @@ def _unreached(source: GitSource, output: str) -> str:
 
 def _shown(address: str) -> str:
     """An address without a user name and password."""
-    try:
-        parts = urlsplit(address)
-    except ValueError:
-        return "an invalid address"
+    parts = urlsplit(address)
     if not parts.hostname or not (parts.username or parts.password) or parts.scheme == "ssh":
         return address
     return urlunsplit(parts._replace(netloc=parts.netloc.rpartition("@")[2]))
@@ -233,7 +230,7 @@ def _unpulled(source: HubSource, output: str, *, signed_in: bool) -> SourceUnrea
     """Why the Hub returned nothing. A mistyped path looks like an address of the Hub, so both are named."""
     address = f"{source.owner}/{source.name}"
     start = f"{source}: there is no such folder, and"
-    if "404" in output or "not found" in output.lower():
+    if re.search(r"\b404\b|not found", output, re.IGNORECASE):
         what = f"version {source.version} of {address}" if source.version else address
         private = "" if signed_in else " A private environment needs a key: prime login, or PRIME_API_KEY."
         found = f"{what} was not found on the Hub. `prime env status {address}` shows the versions.{private}"

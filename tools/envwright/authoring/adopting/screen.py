@@ -8,6 +8,7 @@ from envwright_worker.author_tests import ORACLE_FILE
 
 from envwright.authoring.adopting.adopt import Outcome
 from envwright.authoring.adopting.staging import Adoption
+from envwright.packages.lock import LOCK_FILE
 from envwright.reports.page import VERDICT_STYLES, Page, TableColumn
 from envwright.reports.result import DECIDING, EnvironmentResult, ValidationResult, finding_kind
 from envwright.reports.summary import LONGEST_COMMAND_NAMES
@@ -19,7 +20,6 @@ MOST_DETAILED = 3
 """The most environments that are shown one by one; more get a table."""
 LONGEST_CAUSE = 120
 MOST_LISTED = 6
-WRITTEN_BESIDE = ("requirements.lock",)
 SECRET_RULE = "SCH042"
 
 
@@ -65,7 +65,7 @@ def _detailed(
     page.field("generation", f"{adoption.recognition.generation}: {adoption.recognition.reason}", indent=2)
     for change in adoption.changes:
         page.field("changed", f"pyproject.toml: {change}", indent=2)
-    written = ", ".join([*WRITTEN_BESIDE, *adoption.added])
+    written = ", ".join([LOCK_FILE, *adoption.added])
     label = "to write" if dry_run else "written"
     page.field(label, f"{written}; its entry in {', '.join(entered)}", indent=2)
     page.field("owners", " ".join(adoption.owners) or "none", indent=2)

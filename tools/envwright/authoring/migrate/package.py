@@ -35,6 +35,7 @@ from envwright.authoring.migrate.reading import (
     read,
 )
 from envwright.authoring.migrate.rewriting import lists_will_do, parts_of, rewritten
+from envwright.authoring.new.render import REQUIRES, REQUIRES_PYTHON
 from envwright.authoring.text_templates import quoted, text_templates
 from envwright.packages.content import list_content
 from envwright.packages.lock import LOCK_FILE
@@ -42,8 +43,6 @@ from envwright.packages.pyproject import Pyproject, parse_requirement
 from envwright.text.python_source import parse_python
 
 TEMPLATES = Path(__file__).parent / "templates"
-VERIFIERS = "verifiers>=0.4.0,<0.5"
-REQUIRES_PYTHON = ">=3.11,<3.15"
 KEPT_TABLES = ("project.urls", "tool.envwright.answer", "tool.envwright.reward", "tool.envwright.worker")
 """Tables of pyproject.toml whose values are kept. Only vf-eval of 0.3 reads `tool.verifiers.eval`, which is not."""
 KNOWN = {
@@ -121,8 +120,8 @@ def _pyproject(file: Path, new: str, module: str, original: Original) -> str:
     lines = ["[project]", f"name = {quoted(new)}", f"version = {quoted(project.get('version', '0.1.0'))}"]
     lines += [f"description = {quoted(project.get('description', ''))}", 'readme = "README.md"']
     lines += [f"license = {quoted(project['license'])}"] if isinstance(project.get("license"), str) else []
-    lines += [f"requires-python = {quoted(REQUIRES_PYTHON)}", f"tags = {quoted(project.get('tags', []))}"]
-    lines += [f"dependencies = {quoted([VERIFIERS, *kept])}", ""]
+    lines += [f"requires-python = {quoted(REQUIRES_PYTHON['v1'])}", f"tags = {quoted(project.get('tags', []))}"]
+    lines += [f"dependencies = {quoted([*REQUIRES['v1'], *kept])}", ""]
     lines += ["[build-system]", 'requires = ["hatchling>=1.27,<2"]', 'build-backend = "hatchling.build"', ""]
     lines += ["[tool.hatch.build.targets.wheel]", f'packages = ["{module}"]', ""]
     for place in KEPT_TABLES:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import subprocess
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from envwright.builds.machine import HealthCheck, Machine, Reach, examined
+from envwright.builds.machine import HealthCheck, Machine, Reach, examined, look
 from envwright.declarations.problem import Problem
 
 WELL = Machine(
@@ -58,3 +59,9 @@ def test_health_of_complete_machine_is_ok():
     checks = examined(replace(WELL, endpoints=(Reach("mini", "MINI_KEY", True, "HTTP 401"),)))
     assert {check.level for check in checks} == {"ok"}
     assert checks[-1] == HealthCheck("endpoint mini", "ok", "MINI_KEY is set; HTTP 401")
+
+
+def test_name_of_a_user_in_another_encoding_is_an_identity(tmp_path: Path):
+    subprocess.run(["git", "init", "-q", tmp_path], check=True)
+    (tmp_path / ".git/config").open("ab").write(b"[user]\n\temail = ren\xe9@example.org\n")
+    assert look(tmp_path, offline=True).has_identity

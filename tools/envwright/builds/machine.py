@@ -151,6 +151,7 @@ def _output_of(command: list[str]) -> str | None:
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,
+            errors="replace",
             timeout=PROGRAM_SECONDS,
         )
     except (OSError, subprocess.SubprocessError):

@@ -121,6 +121,16 @@ def test_scratch_folder_is_removed_after_use(tmp_path: Path):
     assert list((tmp_path / ".envwright").glob("scratch-*")) == []
 
 
+def test_link_in_place_of_a_scratch_folder_changes_no_permission(tmp_path: Path):
+    users = tmp_path / "of the user"
+    (users / "inner").mkdir(parents=True)
+    before = [path.stat().st_mode for path in (users, users / "inner")]
+    with Workspace(tmp_path).scratch() as folder:
+        folder.rename(folder.with_name("elsewhere"))
+        folder.symlink_to(users)
+    assert [path.stat().st_mode for path in (users, users / "inner")] == before
+
+
 def test_temporary_folder_of_a_deep_repository_has_room_for_sockets(tmp_path: Path):
     deep = tmp_path / ("a" * 60) / ("b" * 60)
     deep.mkdir(parents=True)

@@ -18,12 +18,12 @@ JUST_MADE_SECONDS = 60.0
 
 
 def remove_folder(folder: Path) -> None:
-    """Remove a folder, including unwritable contents; files that cannot be removed stay."""
+    """Remove a folder, including unwritable contents; files that cannot be removed stay, and links as well."""
     shutil.rmtree(folder, ignore_errors=True)
     if folder.exists():
-        for parent, _, _ in os.walk(folder):
+        for *_, descriptor in os.fwalk(folder):
             with suppress(OSError):
-                Path(parent).chmod(0o700)
+                os.fchmod(descriptor, 0o700)
         shutil.rmtree(folder, ignore_errors=True)
 
 

@@ -124,16 +124,6 @@ def test_forged_inputs_are_not_known(forged: Forgery, validation: ValidationRequ
     assert earlier_facts(inputs, NAME, validation.workspace) is None
 
 
-def test_facts_with_computed_key_are_not_known(validation: ValidationRequest) -> None:
-    """The attack as it was reported: the right key, the right name, and every reward as it should be."""
-    path = kept_facts(validation)
-    facts = replace(subject().facts, key=path.stem)
-    for each in path.parent.iterdir():
-        each.unlink()
-    path.write_bytes(as_json(facts))
-    assert remembered_result(validation, NAME) is None
-
-
 def test_facts_are_known_in_another_checkout_of_the_user(validation: ValidationRequest, tmp_path: Path) -> None:
     path = kept_facts(validation)
     copied = facts_file(Workspace(tmp_path / "copy"), NAME, path.stem)

@@ -8,21 +8,18 @@ import sys
 import threading
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 import pytest
 from envwright.builds.venv import venv_for
-from envwright.declarations.run import run_spec
 from envwright.packages.repository import Repository
 from envwright.system.workspace import Workspace
 from envwright.training.declared_runs import declared_runs
 from envwright.training.trainers import compile_run
 from envwright.training.trainers.trainer import CompileRequest, environment_of
-from generated_runs import generated_run
 
 sys.path.append(str(Path(__file__).parent / "upstream"))
 
-from checked_runs import arguments_of, drawn_specs
+from checked_runs import arguments_of, drawn_of_v0, drawn_specs
 
 ROOT = Path(__file__).parents[2]
 HERE = Path(__file__).parent
@@ -39,34 +36,15 @@ def repository() -> Repository:
     return Repository.load(ROOT)
 
 
-def compiled(repository: Repository, backend: str, declared: Mapping[str, Any]) -> Mapping[str, str]:
-    spec = run_spec("first", {**declared, "backend": backend}, {}, "registry.yaml")
-    used = {source.id for source in spec.environments}
-    environments = {name: environment_of(name, repository.registry, repository.packages) for name in used}
-    return compile_run(CompileRequest(spec, environments)).files
+def compiled(repository: Repository, backend: str) -> list[Mapping[str, str]]:
+    """The files of drawn runs."""
+    environments = {"wordle": environment_of("wordle", repository.registry, repository.packages)}
+    return [compile_run(CompileRequest(spec, environments)).files for spec in drawn_of_v0(backend, 30)]
 
 
 def test_generated_sound_runs_have_no_findings(repository: Repository) -> None:
     runs = declared_runs(repository.registry, repository.packages, list(drawn_specs(40, sound=True)))
     assert [finding for run in runs for finding in run.findings if finding.counts] == []
-
-
-def old_runs() -> list[dict[str, Any]]:
-    """Declarations for trainers of v0 environments, drawn widely."""
-    keys = ("environments", "max_steps", "batch_size", "group_size", "learning_rate", "sampling", "eval")
-    keys += ("checkpoints", "wandb", "max_concurrent", "difficulty_filter", "lora", "seq_len")
-    found = []
-    for seed in range(30):
-        drawn = generated_run(seed, sound=True)
-        declared = {key: drawn[key] for key in keys if key in drawn}
-        source = dict(declared["environments"][0])
-        source.pop("harness", None)
-        source.pop("taskset", None)
-        source.pop("name", None)
-        declared["environments"] = [source]
-        declared.get("eval", {}).pop("environments", None)
-        found.append({"lora": {"rank": 16}, **declared, "model": "Qwen/Qwen3-8B"})
-    return found
 
 
 def refused(python: Path, script: str, files: Sequence[Path]) -> dict[str, str]:
@@ -83,7 +61,7 @@ def script_of(files: Mapping[str, str]) -> str:
 @pytest.mark.torch
 def test_tinker_accepts_every_argument(repository: Repository, tmp_path: Path) -> None:
     python = python_with("tinker")
-    sets = [arguments_of(script_of(compiled(repository, "tinker", declared))) for declared in old_runs()]
+    sets = [arguments_of(script_of(files)) for files in compiled(repository, "tinker")]
     sets.append(arguments_of((ROOT / "configs" / "rl" / "wordle-tinker.sh").read_text()))
     files = [tmp_path / f"{number}.json" for number in range(len(sets))]
     for file, given_to in zip(files, sets, strict=True):
@@ -94,8 +72,8 @@ def test_tinker_accepts_every_argument(repository: Repository, tmp_path: Path) -
 @pytest.mark.torch
 def test_trl_accepts_every_setting(repository: Repository, tmp_path: Path) -> None:
     files = [str(ROOT / "configs" / "rl" / "reverse-text-here.toml")]
-    for number, declared in enumerate(old_runs()):
+    for number, compiled_files in enumerate(compiled(repository, "trl")):
         file = tmp_path / f"{number}.toml"
-        file.write_text(next(iter(compiled(repository, "trl", declared).values())))
+        file.write_text(next(iter(compiled_files.values())))
         files.append(str(file))
     assert refused(Path(sys.executable), "in_trl.py", [Path(file) for file in files]) == {}

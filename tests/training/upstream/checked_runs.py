@@ -28,6 +28,7 @@ ONLY_WARNED = ("RUN003",)
 SEVERAL_AGENTS = "meeting-time"
 PRIME_RL = ("prime", "prime-rl")
 OF_V0 = ("tinker", "rllm-tinker", "rllm-verl", "skyrl", "verifiers-rl")
+OF_V0_SOURCES = ("ratio", "group_size", "max_turns")
 NOT_THE_TRAINERS = {
     "RUN001": "SkyRL's generator works with no release of verifiers",
     "RUN031": "wordle holds no tasks out in these trainers",
@@ -88,7 +89,7 @@ def compiled_runs(folder: Path, drawn: int) -> CheckedRuns:
     runs: list[CheckedRun] = []
     refused: dict[str, str] = {}
     specs = [*_specs(repository), *drawn_specs(drawn, sound=True), *drawn_specs(drawn, sound=False)]
-    specs += [spec for backend in OF_V0 for spec in _drawn_of_v0(backend, drawn // len(OF_V0))]
+    specs += [spec for backend in OF_V0 for spec in drawn_of_v0(backend, drawn // len(OF_V0))]
     for run in declared_runs(repository.registry, repository.packages, specs):
         refusals = [each for each in run.findings if each.counts or each.rule in ONLY_WARNED]
         found = "; ".join(f"{each.rule}: {each.message}" for each in refusals)
@@ -159,20 +160,22 @@ def _specs(repository: Repository) -> Iterator[RunSpec]:
 
 
 def _spec_of_v0(name: str, backend: str, declared: Mapping[str, Any]) -> RunSpec:
-    more = {"environments": [{"id": "wordle"}], "backend": backend, "ignore": NOT_THE_TRAINERS}
-    lora = {"rank": 32} if trainer_named(backend).limits.lora == "only" else None
-    declared = {**USUAL, **({"lora": lora} if lora else {}), **declared, **more}
-    return run_spec(name, declared, {}, "registry.yaml")
+    usual = {**USUAL, "environments": [{"id": "wordle"}], "ignore": NOT_THE_TRAINERS, "backend": backend}
+    lora = {"lora": {"rank": 32}} if trainer_named(backend).limits.lora == "only" else {}
+    return run_spec(name, {**usual, **lora, **declared}, {}, "registry.yaml")
 
 
-def _drawn_of_v0(backend: str, count: int) -> Iterator[RunSpec]:
+def drawn_of_v0(backend: str, count: int) -> Iterator[RunSpec]:
     """Declarations for a trainer of v0 environments, drawn at random."""
     keys = ("max_steps", "batch_size", "group_size", "learning_rate", "sampling", "eval", "checkpoints", "wandb")
     keys += ("max_concurrent", "difficulty_filter", "lora", "seq_len")
     for seed in range(count):
         drawn = generated_run(seed, sound=True)
         drawn.get("eval", {}).pop("environments", None)
-        yield _spec_of_v0(f"drawn-{backend}-{seed}", backend, {key: drawn[key] for key in keys if key in drawn})
+        declared = {key: drawn[key] for key in keys if key in drawn}
+        own = {key: each for key, each in drawn["environments"][0].items() if key in OF_V0_SOURCES}
+        declared["environments"] = [{"id": "wordle", **own}]
+        yield _spec_of_v0(f"drawn-{backend}-{seed}", backend, declared)
 
 
 def _runs_of_hub(folder: Path) -> Iterator[CheckedRun]:

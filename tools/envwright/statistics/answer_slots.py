@@ -123,11 +123,15 @@ def answer_slot(prompts: Sequence[Prompt]) -> AnswerSlot | None:
         ]
         alike = sum(count * count for count in Counter(having).values()) / len(having) ** 2
         if holding[slot] >= ALWAYS * len(having) and alike ** holding[slot] < BY_CHANCE:
-            filled = [prompt for prompt, found in zip(known, slots, strict=True) if slot in found]
-            if len({_text_at(prompt, slot, max(map(len, having))) for prompt in filled}) == 1:
+            filled = [
+                (prompt, offset)
+                for prompt, there, found in zip(known, places, slots, strict=True)
+                if slot in found and (offset := _offset(there, slot)) is not None
+            ]
+            if len({_text_at(prompt, slot, offset, max(map(len, having))) for prompt, offset in filled}) == 1:
                 continue  # constant text, such as listed choices of which one ends with the other
-            tasks = tuple(prompt.task for prompt in filled)
-            return AnswerSlot(slot, tasks, len(known), _is_copied(filled, slot))
+            tasks = tuple(prompt.task for prompt, _ in filled)
+            return AnswerSlot(slot, tasks, len(known), _is_copied([_rest(*each, slot) for each in filled]))
     return None
 
 
@@ -187,33 +191,24 @@ def _slots_holding(prompt: Prompt, places: Mapping[str, Places]) -> set[Slot]:
     return found
 
 
-def _is_copied(prompts: Sequence[Prompt], slot: Slot) -> bool:
+def _is_copied(rests: Sequence[str]) -> bool:
     """Whether nothing but the slot differs, or the prompt requests a part of itself."""
-    rests = [_rest(prompt, slot) for prompt in prompts]
     if len(set(rests)) == 1:
         return True
     asked = _ASKS_FOR_PART.search(rests[0])
     return asked is not None and not _OF_REPLY.search(asked[1])
 
 
-def _rest(prompt: Prompt, slot: Slot) -> str:
+def _rest(prompt: Prompt, offset: int, slot: Slot) -> str:
     """All messages of a prompt without the text in the slot."""
-    text, offset = _found(prompt, slot)
+    text = _aligned_part(prompt.messages[slot.message])
     length = len(prompt.answer.strip())
     start = offset if slot.is_after else offset - length
     emptied = {**prompt.messages, slot.message: text[:start] + text[start + length :]}
     return "\n".join(emptied.values())
 
 
-def _text_at(prompt: Prompt, slot: Slot, length: int) -> str:
+def _text_at(prompt: Prompt, slot: Slot, offset: int, length: int) -> str:
     """The text in the slot, as long as the longest answer."""
-    text, offset = _found(prompt, slot)
+    text = _aligned_part(prompt.messages[slot.message])
     return text[offset : offset + length] if slot.is_after else text[max(0, offset - length) : offset]
-
-
-def _found(prompt: Prompt, slot: Slot) -> tuple[str, int]:
-    """The message with a slot that was found in the prompt, and its offset there."""
-    text = prompt.messages[slot.message]
-    offset = _offset({slot.message: _places_in(text)}, slot)
-    assert offset is not None, "the slot was found in this prompt"
-    return _aligned_part(text), offset

@@ -38,6 +38,10 @@ REWARD_TOLERANCE = 1e-6
 """The least difference between the reward of a rollout and the predicted one."""
 
 
+def _named(rollout: Rollout) -> str:
+    return f"rollout {rollout.rollout} of {rollout.policy} on task {rollout.task}"
+
+
 def _is_late(rollout: Rollout) -> bool:
     return rollout.timed_out or (rollout.failure is not None and rollout.failure.kind == "timeout")
 
@@ -75,7 +79,7 @@ def rollout_fails(subject: Subject) -> Iterator[Found]:
     for failed in by_error.values():
         hits = [
             Found(
-                f"rollout {each.rollout} of {each.policy} on task {each.task} failed: {described(failure)}",
+                f"{_named(each)} failed: {described(failure)}",
                 of_conversation(subject.facts, each, failure=failure),
                 failure.place,
                 OFFLINE_FIX if needs_the_network(failure) else REFUSED_FIX if refuses_reply(subject, each) else None,
@@ -120,8 +124,7 @@ def rollout_times_out(subject: Subject) -> Iterator[Found]:
     rollouts = subject.facts.rollouts
     hits = [
         Found(
-            f"rollout {rollout.rollout} of {rollout.policy} on task {rollout.task} "
-            f"timed out after {rollout.seconds:.1f} s",
+            f"{_named(rollout)} timed out after {rollout.seconds:.1f} s",
             of_conversation(subject.facts, rollout, failure=rollout.failure),
             rollout.failure.place if rollout.failure else None,
         )
@@ -142,8 +145,7 @@ def rollout_has_no_reward(subject: Subject) -> Iterator[Found]:
     rollouts = subject.facts.rollouts
     hits = [
         Found(
-            f"rollout {each.rollout} of {each.policy} on task {each.task} has no reward"
-            + ("" if each.reward is None else f" but {each.reward}"),
+            f"{_named(each)} has no reward" + ("" if each.reward is None else f" but {each.reward}"),
             of_conversation(subject.facts, each),
         )
         for each in _ended_well(subject)
@@ -165,8 +167,7 @@ def reward_differs_from_prediction(subject: Subject) -> Iterator[Found]:
     compared = [each for each in _ended_well(subject) if each.predicted is not None and is_reward_number(each.reward)]
     hits = [
         Found(
-            f"rollout {each.rollout} of {each.policy} on task {each.task} earned {number(each.reward)}, "
-            f"its conversation in process {number(each.predicted)}",
+            f"{_named(each)} earned {number(each.reward)}, its conversation in process {number(each.predicted)}",
             of_conversation(subject.facts, each, expected=each.predicted),
         )
         for each in compared
@@ -242,7 +243,7 @@ def functions_are_lost_in_the_rollout(subject: Subject) -> Iterator[Found]:
     compared = [each for each in _ended_well(subject) if each.task in heard and each.reward is not None]
     hits = [
         Found(
-            f"{', '.join(lost)} missing in rollout {each.rollout} of {each.policy} on task {each.task}",
+            f"{', '.join(lost)} missing in {_named(each)}",
             of_conversation(subject.facts, each, details={"missing": lost}),
         )
         for each in compared
@@ -338,8 +339,7 @@ def endpoint_fails(subject: Subject) -> Iterator[Found]:
             again = f" after {rollout.retries} retries" if rollout.retries else ""
             by_kind[failure.kind].append(
                 Found(
-                    f"the {what} failed in rollout {rollout.rollout} of {rollout.policy} "
-                    f"on task {rollout.task}: {described(failure)}{again}",
+                    f"the {what} failed in {_named(rollout)}: {described(failure)}{again}",
                     of_conversation(subject.facts, rollout, failure=failure),
                     failure.place,
                     fix=OFFLINE_FIX if is_offline(failure) else None,
@@ -364,8 +364,7 @@ def rollouts_lack_a_reference_reply(subject: Subject) -> Iterator[Found]:
     rollouts = subject.facts.rollouts
     lacking = [
         Found(
-            f"rollout {rollout.rollout} of {rollout.policy} on task {rollout.task} had no reference reply: "
-            f"{rollout.failure.message}",
+            f"{_named(rollout)} had no reference reply: {rollout.failure.message}",
             of_conversation(subject.facts, rollout, failure=rollout.failure),
             Place(ORACLE_FILE),
             inconclusive=True,

@@ -118,11 +118,11 @@ def place_of_verifiers(subject: Subject) -> Place:
     return in_pyproject(package, key if key in package.lines else "project.dependencies")
 
 
-def _release(subject: Subject) -> str | None:
-    """The release of verifiers that the environment runs on: as loaded, else as locked."""
-    if subject.facts.description is not None:
-        return subject.facts.description.verifiers
-    return subject.package.lock.pins.get("verifiers") if subject.package.lock else None
+def _supported(subject: Subject) -> tuple[str, SpecifierSet | None]:
+    """The release of verifiers that it runs on, as loaded or else as locked, and the Pythons that this supports."""
+    described, lock = subject.facts.description, subject.package.lock
+    release = described.verifiers if described is not None else lock.pins.get("verifiers", "") if lock else ""
+    return release, python_of(release)
 
 
 def locked_for_v0(package: Package) -> Version | None:
@@ -159,8 +159,7 @@ def python_is_missing_or_unsupported(subject: Subject) -> Iterator[Found]:
             place,
         )
         return
-    release = _release(subject)
-    supported = python_of(release) if release else None
+    release, supported = _supported(subject)
     if supported is not None and not any(supported.contains(version) for version in admitted):
         yield Found(
             f"project.requires-python {declared!r} allows no Python that verifiers {release} supports ({supported})",
@@ -179,8 +178,7 @@ def python_is_wider_than_verifiers(subject: Subject) -> Iterator[Found]:
     """
     declared = subject.package.requires_python
     admitted = pythons_admitted(declared) if declared.strip() else None
-    release = _release(subject)
-    supported = python_of(release) if release else None
+    release, supported = _supported(subject)
     if not admitted or supported is None:
         return
     oldest = next((version for version in PYTHONS if supported.contains(version)), None)

@@ -19,10 +19,17 @@ from envwright.statistics.checks import distinct
 from envwright.statistics.clusters import clustered_mean
 from envwright.statistics.declared_range import is_reward
 from envwright.statistics.intervals import Estimate, mean
-from envwright.statistics.outcomes import RolloutOutcome, RolloutSample, bounded_outcome, grouped, outcome_of_rollout
+from envwright.statistics.outcomes import (
+    RolloutOutcome,
+    RolloutSample,
+    TaskId,
+    bounded_outcome,
+    grouped,
+    outcome_of_rollout,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from envwright.facts.observed import Rollout, Score
     from envwright.facts.recordings import RecordingFacts
@@ -117,13 +124,8 @@ class RewardProfile:
     """The reward by the number of replies of a rollout."""
 
 
-@dataclass(frozen=True)
-class SizedReward:
-    """The reward of one conversation on a task, and its size in characters or turns."""
-
-    task: Hashable
-    size: int
-    reward: float
+SizedReward = tuple[int, TaskId, float]
+"""The size of a conversation in characters or turns, its task and its reward."""
 
 
 def profiles(subject: Subject) -> tuple[RewardProfile, ...]:
@@ -152,26 +154,20 @@ def _of_scores(subject: Subject, policy: str, scores: Sequence[Score]) -> Reward
 
 def _of_rollouts(subject: Subject, policy: str, model: str | None, rollouts: Sequence[Rollout]) -> RewardProfile:
     counted = [each.tokens for each in rollouts if each.tokens is not None]
+    outcomes = [outcome_of_rollout(rollout) for rollout in rollouts]
     lengths: list[SizedReward] = []
     turns: list[SizedReward] = []
-    outcomes = [outcome_of_rollout(rollout) for rollout in rollouts]
     for outcome, rollout in zip(outcomes, rollouts, strict=True):
         if outcome.is_scored and outcome.reward is not None:
             replies = [text_of(message) for message in rollout.completion if message.get("role") == "assistant"]
-            lengths.append(SizedReward(outcome.task, sum(map(len, replies)), outcome.reward))
-            turns.append(SizedReward(outcome.task, len(replies), outcome.reward))
-    by_length, by_turns = (
-        rewards_by_size(sized, subject.entry.gates.distribution.confidence)
-        if len({reward.size for reward in sized}) > 1
-        else ()
-        for sized in (lengths, turns)
-    )
+            lengths.append((sum(map(len, replies)), outcome.task, outcome.reward))
+            turns.append((len(replies), outcome.task, outcome.reward))
     return replace(
         _profile(subject, policy, "rollouts", outcomes, model),
         tokens=(sum(prompt for prompt, _ in counted), sum(reply for _, reply in counted)) if counted else None,
         seconds=round(math.fsum(each.seconds for each in rollouts), 3),
-        by_length=by_length,
-        by_turns=by_turns,
+        by_length=_by_size(lengths, subject.entry.gates.distribution.confidence),
+        by_turns=_by_size(turns, subject.entry.gates.distribution.confidence),
     )
 
 
@@ -222,7 +218,7 @@ def _correlations(outcomes: Sequence[RolloutOutcome]) -> Iterator[Correlation]:
     for first, second in combinations(dict.fromkeys(["reward", *names]), 2):
         found = [(one.get(first), one.get(second)) for one in values]
         pairs = [(a, b) for a, b in found if is_reward_number(a) and is_reward_number(b)]
-        yield Correlation(first, second, _rounded(correlation(pairs)), len(pairs))
+        yield Correlation(first, second, _rounded(_correlation(pairs)), len(pairs))
 
 
 def _total(sample: RolloutSample, rewards: Mapping[int | str, Sequence[float]]) -> Spread:
@@ -296,7 +292,7 @@ def _rounded(value: float | None) -> float | None:
     return None if value is None or not math.isfinite(value) else float(f"{value:.6g}")
 
 
-def correlation(pairs: Sequence[tuple[float, float]]) -> float | None:
+def _correlation(pairs: Sequence[tuple[float, float]]) -> float | None:
     """Pearson's coefficient; `None` if a side does not vary."""
     if len(pairs) < 2:
         return None
@@ -309,14 +305,14 @@ def correlation(pairs: Sequence[tuple[float, float]]) -> float | None:
     return max(-1.0, min(1.0, coefficient))
 
 
-def rewards_by_size(rewards: Sequence[SizedReward], confidence: float) -> tuple[RewardBySize, ...]:
-    """Conversations in order of their size, in at most eight bins of about the same number.
+def _by_size(rewards: Sequence[SizedReward], confidence: float) -> tuple[RewardBySize, ...]:
+    """Conversations in order of their size, in at most eight bins of about the same number; none if all have one size.
 
     Conversations of one size are never divided. The interval is clustered by task.
     """
     by_size: dict[int, list[SizedReward]] = defaultdict(list)
     for reward in rewards:
-        by_size[reward.size].append(reward)
+        by_size[reward[0]].append(reward)
     whole = math.ceil(len(rewards) / MOST_BINS) if len(by_size) > MOST_BINS else 1
     bins: list[list[SizedReward]] = []
     for size in sorted(by_size):
@@ -324,13 +320,13 @@ def rewards_by_size(rewards: Sequence[SizedReward], confidence: float) -> tuple[
             bins[-1] += by_size[size]
         else:
             bins.append(list(by_size[size]))
-    return tuple(_bin(found, confidence) for found in bins)
+    return tuple(_bin(found, confidence) for found in bins) if len(by_size) > 1 else ()
 
 
 def _bin(found: Sequence[SizedReward], confidence: float) -> RewardBySize:
-    by_task: dict[Hashable, list[float]] = defaultdict(list)
-    for each in found:
-        by_task[each.task].append(each.reward)
+    by_task: dict[TaskId, list[float]] = defaultdict(list)
+    for _, task, reward in found:
+        by_task[task].append(reward)
     estimate = clustered_mean(list(by_task.values()), confidence)
     low, high = (estimate.low, estimate.high) if len(by_task) > 1 else (None, None)
-    return RewardBySize(found[0].size, found[-1].size, len(found), estimate.value, low, high)
+    return RewardBySize(found[0][0], found[-1][0], len(found), estimate.value, low, high)

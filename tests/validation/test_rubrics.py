@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from envwright.observing.observation_request import ObservationRequest
-from envwright.statistics.declared_range import declared_range
+from envwright.statistics.declared_range import functions_of, range_of
 from sample_packages import look_at, v0_module, write_package
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ def test_rubric_group_reward_equals_that_of_one_rollout(
     seen = look_at(package, workspace, monkeypatch, request=REPLIES)
     earned = {score.reward for score in seen.facts.scores if score.policy == "oracle"}
     assert earned == {gold}
-    assert declared_range(package, seen.facts).maximum == most
+    assert range_of(package.reward, functions_of(seen.facts)).maximum == most
 
 
 GROUPED = """
@@ -91,7 +91,7 @@ def test_members_functions_of_one_name_keep_their_weights(
     seen = look_at(package, workspace, monkeypatch, request=REPLIES)
     gold = [score for score in seen.facts.scores if score.policy == "oracle"]
     assert {score.task: score.functions["correct"].weight for score in gold} == {0: 0.8, 1: 0.8, 2: 1.0, 3: 1.0}
-    declared = declared_range(package, seen.facts)
+    declared = range_of(package.reward, functions_of(seen.facts))
     assert {score.reward for score in gold} == {declared.maximum} == {1.0}
 
 

@@ -67,7 +67,7 @@ from envwright.reports.blocks import render_markdown
 from envwright.reports.printing import print_message, write_report
 from envwright.reports.written import refresh_page
 from envwright.statistics.before_after import TaskChange, before_after
-from envwright.statistics.declared_range import declared_range
+from envwright.statistics.declared_range import functions_of, range_of
 from envwright.statistics.outcomes import RolloutSample, outcome_of_rollout
 from envwright.statistics.task_matching import SideName, TwoSides
 from envwright.text.plain_data import counted
@@ -310,7 +310,7 @@ def _report(
     facts = next((evaluation.facts for evaluation, _ in evaluated.values()), comparison.facts)
     assert facts is not None
     spoken = replace(facts, rollouts=tuple(row.as_rollout() for side in sides for row in side.rows))
-    declared, confidence = declared_range(package, spoken), entry.gates.distribution.confidence
+    declared, confidence = range_of(package.reward, functions_of(spoken)), entry.gates.distribution.confidence
 
     tasks = {task_key(task.prompt, task.data): task for task in facts.tasks}
     all_tasks = frozenset(tasks) if facts.all_tasks else frozenset()

@@ -709,11 +709,10 @@ def _open_question(run: RunLog, reward: Series) -> str:
 def _fewer_rollouts(run: RunLog) -> dict[str, Any]:
     """Half the rollouts of each task and step; empty if groups are small or cannot be halved."""
     spec = run.spec
-    if spec is None or any(source.group_size for source in spec.environments):
+    if spec is None or spec.group_size % 2 or any(source.group_size for source in spec.environments):
         return {}
-    if spec.group_size < 2 * LEAST_GROUP or spec.group_size % 2:
-        return {}
-    return run.scaled("group_size", 0.5) | run.scaled("batch_size", 0.5)
+    groups = run.scaled("group_size", 0.5, least=LEAST_GROUP)
+    return groups and groups | run.scaled("batch_size", 0.5)
 
 
 @rule("DGN011", gate="diagnosis")

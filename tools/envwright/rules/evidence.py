@@ -212,11 +212,9 @@ def of_reply(facts: Facts, reply: ShownReply, earned: EarnedReward | None = None
     are those by which scripted policies find answers; the result of the environment's own parser is in the output of
     `envwright rewards reply`.
     """
-    if reply.length is not None:
-        return Evidence(reply=reply, earned=earned)
     task = next((one for one in facts.tasks if one.index == reply.task), None)
     answer, extracted = answers_of_reply(facts, task, reply.text)
-    if extracted is None:
+    if reply.length is not None or extracted is None:
         return Evidence(reply=reply, earned=earned)
     answer, extracted = answer and answer[:REPLY_LIMIT], extracted[:REPLY_LIMIT]
     return Evidence(reply=reply, answer=answer, extracted=extracted, earned=earned)

@@ -20,8 +20,6 @@ from envwright.facts.observed import Facts, FunctionScore, RewardFunction, Rollo
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
-    from envwright.declarations.package import Package
-
 UNDECLARED_FORM = 0.2
 """Largest share of the maximum that undeclared form may earn: more than that competes with the answer."""
 ALLOWANCE = 0.05
@@ -158,11 +156,6 @@ def with_undeclared_form(
 def is_reward(function: RewardFunction | FunctionScore) -> bool:
     """Whether the function moves the reward; with weight 0 it only records (v0's metrics)."""
     return function.kind == "reward" and function.weight != 0
-
-
-def declared_range(package: Package, facts: Facts) -> DeclaredRange:
-    """The range as declared, its gaps filled from the weights of the functions that scored."""
-    return range_of(package.reward, functions_of(facts))
 
 
 def functions_of(facts: Facts) -> tuple[RewardFunction, ...]:

@@ -114,7 +114,8 @@ def one_reply_is_paid_on_many_tasks(subject: Subject) -> Iterator[Found]:
     """
     results = subject.facts.model_replies
     tasks = panel(subject)
-    is_shared = results is not None and PAID_ELSEWHERE in results.refused and not _have_answers(subject)
+    have_answers = any(task.answer is not None for task in subject.facts.tasks if task.index in tasks)
+    is_shared = results is not None and PAID_ELSEWHERE in results.refused and not have_answers
     for exploit in exploits(subject, "blind"):
         wins = clear_wins(subject, exploit)
         if len(wins) > 1:
@@ -128,12 +129,6 @@ def one_reply_is_paid_on_many_tasks(subject: Subject) -> Iterator[Found]:
                 paying_place(subject, exploit),
                 severity="warning" if is_shared else None,
             )
-
-
-def _have_answers(subject: Subject) -> bool:
-    """Whether the tasks of the search have answers of their own."""
-    tasks = panel(subject)
-    return any(task.answer is not None for task in subject.facts.tasks if task.index in tasks)
 
 
 @rule("RWD086", gate="rewards")

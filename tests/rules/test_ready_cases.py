@@ -43,16 +43,17 @@ def test_ready_case_reply_is_read_back_unchanged(reply: str, tmp_path: Path):
     assert (case.name, case.task, case.reply, case.expect) == ("one: two", 3, reply, {"reward": "0.333333333"})
 
 
-def test_ready_case_of_conversation_lists_turns():
-    call = {"id": "a", "type": "function", "function": {"name": "add", "arguments": '{"a": 1}'}}
+@pytest.mark.parametrize("arguments", REPLIES)
+def test_ready_case_of_conversation_lists_turns(arguments: str):
+    call = {"id": "a", "type": "function", "function": {"name": "add", "arguments": arguments}}
     turns = [*says({"content": None, "tool_calls": [call]}), {"role": "tool", "content": "1"}, *says("done")]
     [case] = yaml.safe_load(ready_case("two turns", 0, turns, {"reward": 1.0}))
     assert case["reply"] == [{"role": "assistant", "tool_calls": [call]}, "done"]
 
 
 def test_ready_case_missing_score_is_left_out():
-    [case] = yaml.safe_load(ready_case("broken", 0, says("x"), {"reward": 0.0, "other": None}))
-    assert case["expect"] == {"reward": 0.0}
+    [case] = yaml.safe_load(ready_case("broken", 0, says("x"), {"reward": 0.0, "f1: strict, all": 0.5, "other": None}))
+    assert case["expect"] == {"reward": 0.0, "f1: strict, all": 0.5}
 
 
 @pytest.mark.parametrize("reply", REPLIES)

@@ -27,7 +27,8 @@ def ready_case(
     """The conversation as a case with these expectations; `None` for a held-out task, which a case cannot name."""
     if task >= HELD_OUT:
         return None
-    expected = ", ".join(f"{function}: {_expected(value)}" for function, value in expect.items() if value is not None)
+    named = {name if name.isidentifier() else _scalar(name): value for name, value in expect.items()}
+    expected = ", ".join(f"{name}: {_expected(value)}" for name, value in named.items() if value is not None)
     turns = [message for message in completion if message.get("role") == "assistant"]
     lines = [f"- name: {_scalar(name)}", f"  task: {task}"]
     if len(turns) == 1 and not turns[0].get("tool_calls"):
@@ -44,19 +45,18 @@ def _expected(value: float | str) -> str:
 def _turn(message: Message) -> str:
     """A turn as a scalar or, if it calls tools, as the message itself; JSON is YAML, too."""
     if message.get("tool_calls"):
-        return json.dumps({key: value for key, value in message.items() if value is not None}, ensure_ascii=False)
+        given = {key: value for key, value in message.items() if value is not None}
+        return "".join(map(_visible, json.dumps(given, ensure_ascii=False)))
     content: Any = message.get("content") or ""
     return _scalar(content if isinstance(content, str) else json.dumps(content, ensure_ascii=False))
 
 
 def _scalar(text: str) -> str:
     """Text in double quotes with invisible characters escaped."""
-    return '"' + "".join(map(_escaped, text)) + '"'
+    return '"' + "".join(f"\\{char}" if char in '"\\' else _visible(char) for char in text) + '"'
 
 
-def _escaped(char: str) -> str:
-    if char in '"\\':
-        return f"\\{char}"
+def _visible(char: str) -> str:
     if char.isprintable():
         return char
     if "\ud800" <= char <= "\udfff":  # half of a pair, which no file can hold

@@ -10,12 +10,14 @@ from typing import Any
 import pytest
 from envwright_worker.adapters.adapter import RolloutRequest
 from envwright_worker.channel import Channel
-from envwright_worker.checks.growth import growths
+from envwright_worker.checks.growth import growths, shapes_around
 from envwright_worker.confinement import NetworkGuard
 from envwright_worker.failures import FirstOutOfTime, OutOfTime, Sources
 from envwright_worker.messages import says
 from envwright_worker.operations import evaluate, pace
 from envwright_worker.operations.invariants import Unit, repetitions
+from envwright_worker.policies.answers import Payload
+from envwright_worker.policies.policy import ReferenceReply
 from envwright_worker.session import Session
 
 TASK: Any = SimpleNamespace(index=0)
@@ -113,6 +115,14 @@ def test_growth_slow_short_reply_measures_the_longest_ordinary_one():
     [growth] = growths(busy_for(), TASK, {"letters": lambda n: "a" * n}, 3.0)
     assert growth["lengths"] == [2_000, 16_000]
     assert not growth["timed_out"]
+
+
+@pytest.mark.parametrize("length", [2_000, 16_000])
+def test_growth_shapes_are_no_longer_than_they_are_called(length: int) -> None:
+    shapes = shapes_around(ReferenceReply(payload=Payload("So it is <answer>", "4", "</answer>")))
+    assert {
+        name: len(make(length)) for name, make in shapes.items() if not 0.99 * length <= len(make(length)) <= length
+    } == {}
 
 
 def test_growth_stopped_repetition_leaves_the_first_measurement(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,6 +7,7 @@ reported as growth.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from typing import Any
 
 from envwright_worker.adapters.adapter import TaskView
@@ -37,25 +38,30 @@ Shape = Callable[[int], str]
 
 
 def shapes_around(reference: ReferenceReply) -> dict[str, Shape]:
-    """Replies of any length: alone, and in the place of the answer, left open."""
+    """Replies of any length: alone, and in the place of the answer, left open. None is longer, as the rules compare
+    lengths with the longest allowed one, unless the text before the answer takes half of it."""
     frame, head = frame_of(reference.payload), reference.payload.before
     opening = frame.opening if frame else ""
+
+    def in_place(char: str, n: int) -> str:
+        return head + char * max(n - len(head) - 1, n // 2) + "!"
+
     shapes: dict[str, Shape] = {
         "one character": lambda n: "a" * n,
         "digits": lambda n: "1" * n,
         "spaces": lambda n: " " * n,
-        "spaces and a letter": lambda n: " " * n + "x",
-        "line breaks": lambda n: "\n" * n + "x",
+        "spaces and a letter": lambda n: " " * (n - 1) + "x",
+        "line breaks": lambda n: "\n" * (n - 1) + "x",
         "opening braces": lambda n: "{" * n,
         "nested brackets": lambda n: "[" * (n // 2) + "]" * (n // 2),
         "backslashes": lambda n: "\\" * n,
         "words": lambda n: "word " * (n // 5),
-        "numbers with commas": lambda n: "1,1" * (n // 3) + "x",
+        "numbers with commas": lambda n: "1,1" * ((n - 1) // 3) + "x",
         "numbers with spaces": lambda n: "12 " * (n // 3),
         "opening tags": lambda n: "<a>" * (n // 3),
-        "letters in the answer's place": lambda n: head + "a" * n + "!",
-        "digits in the answer's place": lambda n: head + "1" * n + "!",
-        "spaces in the answer's place": lambda n: head + " " * n + "!",
+        "letters in the answer's place": partial(in_place, "a"),
+        "digits in the answer's place": partial(in_place, "1"),
+        "spaces in the answer's place": partial(in_place, " "),
     }
     if opening:
         shapes["the mark of the answer"] = lambda n: opening * (n // len(opening))

@@ -148,13 +148,8 @@ class HttpRefusal(Exception):
     """The response is an error, and the request has no effect."""
 
     def __init__(self, status: int, detail: Any) -> None:
-        self.status = status
-        self.detail = detail
+        self.reply = HubResponse({"detail": detail}, status)
         super().__init__(f"{status}: {detail}")
-
-    @property
-    def reply(self) -> HubResponse:
-        return HubResponse({"detail": self.detail}, self.status)
 
 
 Handler = Callable[["Hub", HubRequest], HubResponse]
@@ -214,10 +209,8 @@ class Hub:
                 reply = found.handler(self, replace(request, parts=parts))
                 if not effect:
                     raise _Undo(reply)
-        except _Undo as undo:
-            return undo.reply
-        except HttpRefusal as refused:
-            return refused.reply
+        except (_Undo, HttpRefusal) as ended:
+            return ended.reply
         return reply
 
     def postpone(self, request: HubRequest, seconds: float, reads: int | None) -> HubResponse:

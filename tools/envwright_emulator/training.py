@@ -196,7 +196,9 @@ def stop(hub: Hub, request: HubRequest) -> HubResponse:
     request.writer()
     if run["status"] in ENDED:
         raise HttpRefusal(400, f"Run is already {run['status']}")
-    return _moved(hub, run, "STOPPED")
+    stopped = {**run, "status": "STOPPED", "updatedAt": now()}
+    hub.store.put("run", run["id"], stopped)
+    return HubResponse({"run": stopped})
 
 
 @route("DELETE", "/training/runs/{run}", READ)
@@ -325,12 +327,6 @@ def _run(hub: Hub, request: HubRequest) -> StoredDocument:
 def _reported(hub: Hub, request: HubRequest, key: str, otherwise: Any) -> Any:
     """The data about a run from the control endpoint."""
     return (hub.store.get("reported", _run(hub, request)["id"]) or {}).get(key, otherwise)
-
-
-def _moved(hub: Hub, run: StoredDocument, status: str) -> HubResponse:
-    moved = {**run, "status": status, "updatedAt": now()}
-    hub.store.put("run", run["id"], moved)
-    return HubResponse({"run": moved})
 
 
 def stand_in_install(folder: Path) -> dict[str, Any]:

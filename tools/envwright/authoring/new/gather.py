@@ -24,7 +24,6 @@ from envwright.declarations.registry import Registry
 from envwright.exit_codes import CommandError
 from envwright.reports.printing import print_message
 from envwright.text.plain_data import counted
-from envwright.text.visible_text import visible
 
 SAMPLES = Path(__file__).parent / "samples"
 MOST_TESTS = 20
@@ -90,17 +89,10 @@ def _from_data(name: str, settings: NewSettings, generation: Generation) -> Envi
     kind = settings.kind or recommended_kind(found)
     named = source.name if settings.dataset else Path(source.name).name
     provenance = DataOrigin(named, source.config, source.revision, source.details.get("licence", ""))
-    words = found.layout.vocabulary or words_of(found.layout.answer, chain(*gathered.examples.values()))
+    layout = found.layout
+    words = layout.vocabulary or words_of(layout.answer, chain(*gathered.examples.values()))
     plan = EnvironmentPlan(
-        name,
-        kind,
-        found.layout.answer,
-        generation,
-        gathered.examples,
-        provenance,
-        words,
-        found.layout.unordered,
-        found.layout.unit,
+        name, kind, layout.answer, generation, gathered.examples, provenance, words, layout.unordered, layout.unit
     )
     if gathered.examples:
         gathered.leave_out_answers(plan)
@@ -114,7 +106,7 @@ def _from_data(name: str, settings: NewSettings, generation: Generation) -> Envi
         )
     splits = with_held_out(gathered.examples)
     _print_choices(source, found, gathered, columns, splits)
-    if kind == "code" and found.layout.answer == "code" and not all(example.tests for example in examples):
+    if kind == "code" and layout.answer == "code" and not all(example.tests for example in examples):
         raise CommandError(
             f"{source.name} has programs but no tests, so programs cannot be checked. Add a column"
             ' tests with assertions such as "assert add(1, 2) == 3", or choose --kind judge.'
@@ -157,7 +149,7 @@ def _print_choices(
         lines.append(f"left out {rows}; the first: row {first.number} {first.reason}")
     if gathered.repeated:
         lines.append(f"left out {counted(gathered.repeated, 'row')} with a repeated question")
-    print_message(visible("\n".join(lines)))
+    print_message("\n".join(lines))
 
 
 @dataclass

@@ -50,7 +50,7 @@ def probe_tasks_for(planted: Planted) -> list[ProbeTask]:
 
 
 def searched_in_process(
-    planted: Planted, folder: Path, *, evaluations: int = 3000, seed: int = 0, hypothesis: bool = False
+    planted: Planted, folder: Path, *, evaluations: int = 3000, hypothesis: bool = False
 ) -> SearchOutcome:
     path = folder / "rewards.py"
     path.write_text(planted.source)
@@ -74,7 +74,7 @@ def searched_in_process(
     prompts = [planted.prompt(probe.task.index) for probe in probes]
     looked: list[bool] = []
     search_input = SearchInput(
-        probes, prompts, planted.type, planted.tolerance, seed, lambda: hypothesis, looked=lambda: looked.append(True)
+        probes, prompts, planted.type, planted.tolerance, 0, lambda: hypothesis, looked=lambda: looked.append(True)
     )
     ended, finds = ExploitSearch(search_input, grader, coverage).run()
     return SearchOutcome(ended, finds, grader, coverage, bool(looked))

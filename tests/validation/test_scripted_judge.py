@@ -50,15 +50,9 @@ def test_strict_judge_knows_a_task_that_is_swept():
     assert (sweep["tasks"], sweep["rewards"], list(session.kept)) == ([1, 2], [1.0, 1.0], [0])
 
 
-@pytest.mark.parametrize(
-    ("asked", "verdicts"),
-    [
-        ("Rate the reply from 1 (poor) to 5 (excellent).", ("1", "5")),
-        ("Give a score out of 10.", ("0", "10")),
-    ],
-)
-def test_verdict_is_at_an_end_of_the_scale_of_the_prompt(asked: str, verdicts: tuple[str, str]):
-    assert (worded(asked, right=False), worded(asked, right=True)) == verdicts
+@pytest.mark.parametrize("asked", ["Rate the reply from 1 (poor) to 5 (best).", "Give a score out of 5."])
+def test_verdict_is_at_the_upper_end_of_the_scale_of_the_prompt(asked: str):
+    assert worded(asked, right=True) == "5"
 
 
 def test_scale_is_looked_for_in_linear_time():

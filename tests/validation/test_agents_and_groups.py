@@ -124,6 +124,21 @@ def test_tools_of_v1_without_oracle_are_tried(tmp_path: Path, workspace: Workspa
     assert all(score.derived and score.completion[0].get("tool_calls") for score in gold)
 
 
+CALLS_WITH_A_LIST = """
+def reply(task, messages):
+    call = {"name": "library_shelf_of", "arguments": '["Emma"]'}
+    return task["shelf"] if len(messages) > 1 else {"tool_calls": [call]}
+"""
+
+
+def test_tool_call_with_a_list_of_arguments_fails_by_itself(tmp_path: Path, workspace: Workspace) -> None:
+    files, folder = {"shelves/server.py": SERVER_V1}, tmp_path / "environments" / "shelves"
+    seen = observed(folder, workspace, "v1", TOOLS_V1, CALLS_WITH_A_LIST, files=files, stages=("rewards",))
+    assert not seen.facts.failures, seen.described()
+    (tool,) = seen.facts.tools
+    assert tool.failed == tool.calls > 0
+
+
 def test_skeleton_of_an_oracle_counts_as_none(tmp_path: Path, workspace: Workspace) -> None:
     skeleton = "def reply(task, messages):\n    return None\n"
     seen = observed(tmp_path / "environments" / "shelves", workspace, "v0", TOOLS_V0, skeleton)

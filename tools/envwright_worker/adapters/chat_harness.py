@@ -94,7 +94,10 @@ class HarnessTools:
         arguments, failed = {}, True
         try:
             url, name = self._homes[call["function"]["name"]]
-            arguments = json.loads(call["function"]["arguments"] or "{}")
+            given = json.loads(call["function"]["arguments"] or "{}")
+            if not isinstance(given, dict):
+                raise TypeError(f"the arguments are {type(given).__name__}, not an object")
+            arguments = given
             result = await self._request(url, "tools/call", {"name": name, "arguments": arguments})
             content = "\n".join(part.get("text", "") for part in result["content"])
             failed = bool(result.get("isError"))

@@ -90,7 +90,7 @@ def _searched_interpreter(requires_python: str) -> Interpreter | Failure:
         if (beside := _beside_own(requires_python)) is not None:
             return beside
         try:
-            _uv("install", requires_python, seconds=INSTALL_SECONDS, downloads=True)
+            _run([uv_program(), "python", "install", requires_python], INSTALL_SECONDS, downloads=True)
             path = _find(requires_python)
         except ProgramFailed as error:
             reason = error.failure.message
@@ -126,13 +126,9 @@ def _beside_own(requires_python: str) -> Interpreter | None:
 
 
 def _find(requires_python: str) -> Path:
-    output = _uv("find", "--system", "--no-project", requires_python, seconds=FIND_SECONDS)
+    output = _run([uv_program(), "python", "find", "--system", "--no-project", requires_python], FIND_SECONDS)
     # warnings about other Pythons are printed too
     return next(path for path in map(Path, output.splitlines()) if path.is_absolute() and path.is_file())
-
-
-def _uv(*arguments: str, seconds: float, downloads: bool = False) -> str:
-    return _run([uv_program(), "python", *arguments], seconds, downloads=downloads)
 
 
 def _run(command: list[str | Path], seconds: float, *, downloads: bool = False) -> str:

@@ -39,12 +39,9 @@ def _bump(repository: Repository, names: Sequence[str], changed: str) -> str:
         with suppress(ContentMissing):
             history = release_history(repository.root, entry, package, change.base, change.renamed.get(name))
             subject = Subject(entry, package, Facts(name, "", package.digest), history=history)
-            same = next(
-                (finding for finding in findings(subject, ("release",)) if finding.rule == "REL001" and finding.counts),
-                None,
-            )
-            if same is not None:
-                return same.fix
+            for finding in findings(subject, ("release",)):
+                if finding.rule == "REL001" and finding.counts:
+                    return finding.fix
     return ""
 
 

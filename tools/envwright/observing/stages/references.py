@@ -221,7 +221,7 @@ def _facts_of(
     earned = [reply for reply in used if reply.reward > declared.worthless + declared.tolerance]
     worthless = None
     if used and not earned:
-        index, first = next((index, replies[0]) for index, replies in by_task.items() if replies)
+        index, (first, *_) = next(iter(by_task.items()))
         worthless = RecordedReply(first.line, index, first.row.completion or (), first.reward, None)
     return ModelReplies(
         tuple(sorted(read.files, key=lambda file: best[file], reverse=True)),
@@ -232,7 +232,7 @@ def _facts_of(
         tasks,
         tuple(by_task),
         most=most,
-        tasks_with_most=sum(declared.reaches(replies[0].reward, most) for replies in by_task.values() if replies),
+        tasks_with_most=sum(declared.reaches(replies[0].reward, most) for replies in by_task.values()),
         worthless=worthless,
         left_out={**read.left_out, **others},
     )

@@ -102,6 +102,13 @@ def test_result_of_an_early_step_names_only_an_unfinished_run_as_unfinished(
     assert ("step 3 of 6: it did not finish; continue with envwright train learned" in out) is goes_on
 
 
+@pytest.mark.parametrize(("logged", "status"), [(LAST - 1, "unknown"), (LAST, "finished")])
+def test_run_on_this_machine_has_ended_with_its_last_step(logged: int, status: str, root: Path) -> None:
+    log(root, *({"reward": 0.5} for _ in range(logged)))
+    main(["watch", "learned", "--root", str(root)])
+    assert json.loads((root / "reports/runs/learned.json").read_bytes())["status"] == status
+
+
 @pytest.mark.parametrize(("scores", "stops"), [((0.1, 0.5, 0.4, 0.5), True), ((0.1, 0.5, 0.6), False)])
 def test_result_says_when_the_stop_rule_is_met(
     scores: tuple[float, ...], stops: bool, root: Path, result: Result

@@ -167,6 +167,8 @@ def report_of(run: Followed, found: tuple[Finding, ...], registry_text: str = ""
     """The run as reports show it; a change of the registry is a patch if its text is given."""
     series = run.series
     spec = run.spec
+    planned, last = run.planned_steps or (spec.max_steps if spec else None), run.metrics.last_step
+    of_files: RunStatus = "finished" if planned and last is not None and last >= planned else "unknown"
     settings = ("batch_size", "group_size", "learning_rate", "max_steps", "seq_len")
     config = {name: getattr(spec, name) for name in settings} if spec else {}
     return RunReport(
@@ -174,11 +176,11 @@ def report_of(run: Followed, found: tuple[Finding, ...], registry_text: str = ""
         backend=trainer_named(spec.backend).limits.name if spec else "",
         model=run.model or (spec.model if spec else ""),
         environments=tuple(source.label for source in spec.environments) if spec else (),
-        status=STATUSES.get(run.status.upper(), "unknown"),
+        status=STATUSES.get(run.status.upper(), of_files),
         identity=run.identity,
         started=run.started,
-        steps_done=run.metrics.last_step,
-        steps_planned=run.planned_steps or (spec.max_steps if spec else None),
+        steps_done=last,
+        steps_planned=planned,
         cost=run.dollars,
         curves=tuple(_curves(run, series)),
         findings=tuple(

@@ -7,7 +7,10 @@ environment.
 from __future__ import annotations
 
 import json
+import os
 import shutil
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -75,6 +78,17 @@ def test_folder_missing_from_registry_fails_alone(repository: Path, failed: Call
     assert "environments/other_text is not in registry.yaml" in text
     assert "envwright adopt environments/other_text" in text
     failed("other-text", "other_text")
+
+
+@pytest.mark.parametrize("words", ["validate", "validate --format json", "doctor --offline"])
+def test_failure_that_nobody_reads_to_the_end_is_no_pass(words: str, repository: Path) -> None:
+    (repository / "environments/reverse_text/requirements.lock").unlink()
+    command = [sys.executable, "-m", "envwright", *words.split()]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT / "tools")}
+    with subprocess.Popen(command, cwd=repository, env=environment, stdout=subprocess.PIPE) as program:
+        assert program.stdout is not None
+        program.stdout.close()
+    assert program.returncode == exit_codes.FAIL
 
 
 def test_two_packages_with_one_module_name_each_other(repository: Path, failed: Callable[..., str]) -> None:

@@ -6,11 +6,13 @@ import argparse
 import json
 import sys
 import threading
+from collections.abc import Iterator
 from dataclasses import asdict, replace
 
 from envwright import exit_codes
 from envwright.builds.machine import HealthCheck, Machine, examined, job_checks, look
 from envwright.cli import arguments
+from envwright.reports.printing import print_text
 from envwright.system.scratch_folder import remove_folder
 from envwright.system.workspace import InUse, Workspace
 from envwright.text.plain_data import counted
@@ -44,9 +46,10 @@ def run(options: argparse.Namespace) -> int:
         known = job_checks(root, options.job, lambda spec: trainer_named(spec.backend).limits.hosted, threading.Event())
         checks = [check for check in checks if check.name not in ("prime", "prime login")] + known
     if options.format == "json":
-        print(json.dumps({"version": 1, "removed": fixed, "checks": [asdict(check) for check in checks]}, indent=2))
+        data = {"version": 1, "removed": fixed, "checks": [asdict(check) for check in checks]}
+        print_text(json.dumps(data, indent=2) + "\n")
     else:
-        _print(checks, fixed)
+        print_text("".join(f"{line}\n" for line in _lines(checks, fixed)))
     return exit_codes.FAIL if any(check.level == "fail" for check in checks) else exit_codes.PASS
 
 
@@ -62,15 +65,15 @@ def _fixed(machine: Machine, workspace: Workspace) -> int:
     return len(machine.unsound)
 
 
-def _print(checks: list[HealthCheck], fixed: int) -> None:
+def _lines(checks: list[HealthCheck], fixed: int) -> Iterator[str]:
     width = max(len(check.name) for check in checks)
     for check in checks:
-        print(f"{SIGNS[check.level]} {check.name:<{width}}  {check.found}")
+        yield f"{SIGNS[check.level]} {check.name:<{width}}  {check.found}"
         if check.do:
-            print(f"  {'':<{width}}  → {check.do}")
+            yield f"  {'':<{width}}  → {check.do}"
         if check.repair:
-            print(f"  {'':<{width}}  → envwright doctor --fix ({check.repair})")
+            yield f"  {'':<{width}}  → envwright doctor --fix ({check.repair})"
     if fixed:
-        print(f"removed {counted(fixed, 'incomplete virtual environment')}")
+        yield f"removed {counted(fixed, 'incomplete virtual environment')}"
     failed, advised = (sum(check.level == level for check in checks) for level in ("fail", "advice"))
-    print(f"\n{f'{failed} to fix' if failed else 'nothing to fix'}{f', {advised} recommended' if advised else ''}")
+    yield f"\n{f'{failed} to fix' if failed else 'nothing to fix'}{f', {advised} recommended' if advised else ''}"

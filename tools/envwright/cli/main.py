@@ -234,8 +234,10 @@ def run() -> None:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):  # `None` where the caller closed it
             stream.reconfigure(errors=FITTING)
+    code = exit_codes.PASS
     try:
         code = main()
+        print(end="", flush=True)  # now, so that a reader who is gone changes no exit code
         gc.freeze()  # or the interpreter would collect garbage once more at its end
         sys.exit(code)
     except DeclarationError as error:
@@ -248,7 +250,7 @@ def run() -> None:
         sys.exit(exit_codes.INTERRUPTED)
     except BrokenPipeError:  # the reader has what it wanted, as in `envwright explain | head`
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # or the interpreter flushes into the pipe
-        sys.exit(exit_codes.PASS)
+        sys.exit(code)
     except OSError as error:
         if error.errno not in _OF_THE_DISK:
             raise

@@ -277,7 +277,7 @@ def _submit(root: Path, registry: Registry, options: argparse.Namespace) -> int:
         outcomes[each.run.spec.name] = outcome.outcome
         states[each.run.spec.name] = str(outcome)
     results = [run_result(each.run, states[each.run.spec.name], each.decision.next) for each in decided]
-    print(situation.access.scrubber.text(shown_runs(results, (), options)), end="")
+    print_text(situation.access.scrubber.text(shown_runs(results, (), options)))
     return _exit_code(decided, outcomes)
 
 
@@ -363,7 +363,7 @@ def run_compile(options: argparse.Namespace) -> int:
         write_whole(root / name, text)
     leftover = [] if options.names else leftover_configs(root, runs)
     results = [run_result(run) for run in runs]
-    print(shown_runs(results, list(changed), options), end="")
+    print_text(shown_runs(results, list(changed), options))
     for name in leftover:
         print(f"{name}: its run is no longer declared; remove it", file=sys.stderr)
     if options.check:

@@ -42,11 +42,17 @@ _COMMANDS: dict[FindingKind, str] = {
 
 
 def print_text(text: str, *, guard: bool = True, stream: TextIO | None = None) -> None:
-    """Print; with `guard`, so that GitHub's runner finds no command in it."""
+    """Print; with `guard`, so that GitHub's runner finds no command in it.
+
+    A reader of standard output that has what it wanted, such as `head`, changes no exit code.
+    """
     stream = stream or sys.stdout
     text = without_workflow_commands(text) if guard and is_in_job() else text
-    stream.write(text)
-    stream.flush()
+    try:
+        stream.write(text)
+        stream.flush()
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
 def print_message(text: str) -> None:

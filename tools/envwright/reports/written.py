@@ -131,8 +131,8 @@ def print_result(
 ) -> None:
     """Print the result in the chosen form."""
     if form == "json":
-        sys.stdout.writelines(json_parts(result))  # plain ASCII, which contains no workflow command
-        sys.stdout.flush()
+        for part in json_parts(result):
+            print_text(part, guard=False)  # plain ASCII, which contains no workflow command
         return
     if form == "markdown":
         print_text(render_markdown(result))

@@ -40,12 +40,6 @@ def hold(holder: list[subprocess.Popen[str]], path: Path, *how: str) -> subproce
     return process
 
 
-def test_lock_of_another_process_is_refused_at_once(tmp_path: Path, holder: list[subprocess.Popen[str]]) -> None:
-    hold(holder, tmp_path / "lock")
-    with pytest.raises(AlreadyLocked), locked(tmp_path / "lock", wait=False):
-        pass
-
-
 def test_shared_locks_are_held_side_by_side(tmp_path: Path, holder: list[subprocess.Popen[str]]) -> None:
     hold(holder, tmp_path / "lock", "shared")
     with locked(tmp_path / "lock", shared=True, wait=False):
@@ -54,8 +48,12 @@ def test_shared_locks_are_held_side_by_side(tmp_path: Path, holder: list[subproc
         pass
 
 
-def test_lock_of_a_killed_process_is_free(tmp_path: Path, holder: list[subprocess.Popen[str]]) -> None:
+def test_lock_of_another_process_is_refused_until_it_is_killed(
+    tmp_path: Path, holder: list[subprocess.Popen[str]]
+) -> None:
     process = hold(holder, tmp_path / "lock")
+    with pytest.raises(AlreadyLocked), locked(tmp_path / "lock", wait=False):
+        pass
     process.kill()
     process.wait()
     with locked(tmp_path / "lock", wait=False):

@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 from envwright.facts.observed import Facts
-from envwright.observing.facts_cache import read_facts, write_facts
+from envwright.observing.facts_cache import SIGNED_AS, read_facts, write_facts
+from envwright.system.signature import signed
+from pydantic import ValidationError
 from subjects import failure, score, subject
 
 if TYPE_CHECKING:
@@ -55,8 +57,8 @@ def test_facts_round_trip_extreme_numbers_exactly(number: float, path: Path):
 )
 def test_foreign_file_is_refused(content: bytes, path: Path):
     path.parent.mkdir(parents=True)
-    path.write_bytes(content)
-    with pytest.raises(ValueError):  # noqa: PT011 - any of json's, unicode's and pydantic's
+    path.write_bytes(signed(content, SIGNED_AS))
+    with pytest.raises(ValidationError):
         read_facts(path)
 
 

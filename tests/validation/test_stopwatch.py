@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 TESTS = """
 import time
 
+import pytest
+
 
 def test_that_works():
     while True:
@@ -32,6 +34,15 @@ def test_that_works():
 
 def test_that_waits():
     time.sleep(600)
+
+
+@pytest.fixture
+def never():
+    time.sleep(600)
+
+
+def test_with_a_fixture_that_waits(never):
+    pass
 
 
 def test_that_ends():
@@ -46,7 +57,7 @@ class Outcomes:
         self.by_test: dict[str, tuple[str, str]] = {}
 
     def pytest_runtest_logreport(self, report: Any) -> None:
-        if report.when == "call":
+        if report.when == "call" or report.failed:
             self.by_test[report.nodeid.rpartition("::")[2]] = report.outcome, str(report.longrepr or "")
 
 
@@ -56,7 +67,7 @@ def test_stopwatch_stops_hanging_tests_and_runs_others(tmp_path: Path):
     outcomes = Outcomes()
     options = ["-q", "-p", "no:cacheprovider", "-p", "no:xdist", "-o", "addopts=", f"--rootdir={tmp_path}", str(file)]
     pytest.main(options, plugins=[Stopwatch(0.5, 0.2), outcomes])
-    assert [outcome for outcome, _ in outcomes.by_test.values()] == ["failed", "failed", "passed"]
+    assert [outcome for outcome, _ in outcomes.by_test.values()] == ["failed", "failed", "failed", "passed"]
     assert "took longer than 0.5 s" in outcomes.by_test["test_that_works"][1]
     assert "took longer than 0.2 s" in outcomes.by_test["test_that_waits"][1]
 

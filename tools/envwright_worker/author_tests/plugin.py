@@ -214,7 +214,7 @@ def _number(value: float | None) -> str:
 
 
 class Stopwatch:
-    """A time limit for each test, and a shorter one for tests after a test that hung."""
+    """A time limit for each test and for its fixtures, and a shorter one for tests after a test that hung."""
 
     def __init__(self, seconds: float = TEST_SECONDS, impatient: float = IMPATIENT_SECONDS) -> None:
         self._seconds = seconds
@@ -222,10 +222,12 @@ class Stopwatch:
 
     @pytest.hookimpl(wrapper=True)  # type: ignore[untyped-decorator]
     def pytest_runtest_call(self) -> Generator[None, object, object]:
-        """Run one test under the limit; its traceback shows the line at which the time ran out."""
+        """Run one test, or its fixtures, under the limit; a traceback shows the line at which the time ran out."""
         try:
             with time_limit(self._seconds):
                 return (yield)
         except OutOfTime:
             self._seconds = min(self._seconds, self._impatient)
             raise
+
+    pytest_runtest_setup = pytest_runtest_teardown = pytest_runtest_call

@@ -21,11 +21,12 @@ import pytest
 from envwright import exit_codes
 from envwright.cli.main import main
 from envwright.declarations.endpoints import Endpoint
+from envwright.declarations.registry import load_registry
 from envwright.declarations.run import Goal
 from envwright.packages.git import head_of
 from envwright.training import trainers
-from envwright.training.kept_model import incomplete_files
-from envwright.training.model_server import is_served, usual_port
+from envwright.training.kept_model import KeptModel, incomplete_files
+from envwright.training.model_server import is_served, server_command, usual_port
 from envwright.training.preregistration import NotRegistered, registered_at
 from envwright.training.run_folder import finished_model
 from envwright_emulator.server import EmulatedHub
@@ -417,6 +418,15 @@ def test_serve_without_vllm_names_what_to_install(root: Path, serve: Serve, monk
     here = serve("here", "--step", "0")[2]  # without torch, as in the tests' environment
     assert "without vLLM, for small models: " in here
     assert "train serve here --step 0" in here.partition("small models: ")[2]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("importlib.util.find_spec", lambda _: True)  # with torch, peft and TRL
+        spec = load_registry(root).specs["here"]
+        for kept, model, adapter in (
+            (KeptModel(spec, 0), "tiny/base", ""),
+            (KeptModel(spec, 5, root / "final"), str(root / "final"), ""),
+            (KeptModel(spec, 5, root / "final", rank=8), "tiny/base", str(root / "final")),
+        ):
+            assert server_command(kept)[3:] == [model, kept.name, "8000", adapter, "{}"]
     checkout = root / "prime-rl"
     executable(checkout / ".venv" / "bin")
     monkeypatch.setenv("PRIME_RL", str(checkout))

@@ -29,6 +29,7 @@ RUN = """\
     batch_size: 8
     group_size: 4
     learning_rate: 1.0e-3
+    lora: {{rank: 4, alpha: 8}}
     seq_len: 2000
     sampling: {{max_tokens: 12}}
     gpus: {{train: 1}}

@@ -127,19 +127,20 @@ def test_hub_hash_refuses_unsupported_pattern_with_line(tmp_path: Path, pattern:
     assert (caught.value.line, caught.value.pattern) == (2, pattern)
 
 
-def test_hub_hash_excludes_links_to_files(tmp_path: Path) -> None:
-    folder = write(tmp_path / "sums", BASE)
-    before = hub_content_hash(folder)
-    (folder / "sums/alias.py").symlink_to("__init__.py")
-    assert hub_content_hash(folder) == before
-
-
-def test_hub_hash_follows_folder_links_only_at_the_top(tmp_path: Path) -> None:
+def test_hub_hash_follows_only_links_to_folders_at_the_top(tmp_path: Path) -> None:
     folder = write(tmp_path / "sums", {**BASE, "sums/data/a.txt": "a"})
     before = hub_content_hash(folder)
     (folder / "sums/again").symlink_to("data")
+    (folder / "sums/alias.py").symlink_to("__init__.py")
     assert hub_content_hash(folder) == before
     (folder / "again").symlink_to("sums/data")
+    assert hub_content_hash(folder) != before
+
+
+def test_hub_hash_covers_a_recording_whose_name_is_no_text(tmp_path: Path) -> None:
+    folder = write(tmp_path / "sums", {**BASE, "recordings/a": ""})
+    before = hub_content_hash(folder)
+    (folder / os.fsdecode(b"recordings/\xff")).touch()
     assert hub_content_hash(folder) != before
 
 

@@ -183,7 +183,7 @@ def hub_content_hash(folder: Path) -> str:
     """
     digest = hashlib.sha256()
     for name in hub_files(folder):
-        digest.update(f"file:{name}".encode())
+        digest.update(b"file:" + os.fsencode(name))
         try:
             _feed(digest, f"{folder}/{name}")
         except OSError:

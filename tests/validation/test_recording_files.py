@@ -124,7 +124,7 @@ def test_bad_line_is_named(tmp_path: Path, line: bytes, expected: str) -> None:
     assert len(read_recordings(tmp_path)[0].rows) >= 12
 
 
-def test_recording_with_cut_or_invalid_archive_is_a_problem(tmp_path: Path) -> None:
+def test_recording_with_cut_or_invalid_archive_is_a_problem(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = recorded(tmp_path)
     path.write_bytes(path.read_bytes()[:-30])
     ((file, _, _),) = [one for one in problems(tmp_path) if "damaged" in one[2]]
@@ -133,17 +133,13 @@ def test_recording_with_cut_or_invalid_archive_is_a_problem(tmp_path: Path) -> N
     assert "damaged after 0 complete lines" in problems(tmp_path)[0][2]
     path.write_bytes(b"x" * (MAX_BYTES + 1))
     assert "at most 2,000,000" in problems(tmp_path)[0][2]
+    monkeypatch.setattr(recordings, "MAX_UNPACKED", 1_000_000)
+    path.write_bytes(gzip.compress(b" " * 3_000_000))
+    assert any("unpacks to more" in message for _, _, message in problems(tmp_path))
     path.unlink()
     assert "the baseline has no rollouts" in problems(tmp_path)[0][2]
     path.symlink_to("/etc/hostname")
     assert "symbolic link" in problems(tmp_path)[0][2]
-
-
-def test_archive_bomb_is_not_unpacked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    path = recorded(tmp_path)
-    monkeypatch.setattr("envwright.packages.recordings.MAX_UNPACKED", 1_000_000)
-    path.write_bytes(gzip.compress(b" " * 3_000_000))
-    assert any("unpacks to more" in message for _, _, message in problems(tmp_path))
 
 
 def test_file_that_is_not_a_baseline_is_refused(tmp_path: Path) -> None:
@@ -152,8 +148,10 @@ def test_file_that_is_not_a_baseline_is_refused(tmp_path: Path) -> None:
     assert problems(tmp_path) == [
         ("recordings/blend.json", 2, "is not JSON: Expecting property name enclosed in double quotes")
     ]
-    path.write_text("[]")
-    assert "version 1" in problems(tmp_path)[0][2]
+    tables = [{"tasks": []}, {"functions": {"f": 1}}, {"tasks": {"k": {"count": 1}}}]
+    for odd in ([], *({**BASELINE, **one} for one in ({"policy": ["blend"]}, {"mean": 10**400}, *tables))):
+        path.write_text(json.dumps(odd))
+        assert problems(tmp_path) == [("recordings/blend.json", 1, "is not a baseline of version 1")]
     path.unlink()
     assert "no baseline" in problems(tmp_path)[0][2]
 

@@ -20,6 +20,7 @@ from typing import Any
 
 from envwright.facts.recordings import RecordingProblem
 from envwright.facts.results import LINE_LIMIT, EvaluationRow, MalformedRow, row_of
+from envwright.facts.reward_numbers import finite_number
 from envwright.files.atomic_write import write_whole
 from envwright.packages.content import RECORDINGS
 from envwright.text.plain_data import foreign_json
@@ -44,7 +45,8 @@ SECRETS = re.compile(
     r"|\bBearer [A-Za-z0-9._-]{20,}"
 )
 """Patterns of the keys of well-known services."""
-
+_TEXTS = ("environment", "policy", "model", "endpoint", "judge", "date", "digest", "reward_digest", "package_version")
+_NUMBERS = ("mean", "rollouts", "scored", "asked_tasks", "asked_rollouts")
 
 _BEFORE_VALUES = (b",", b"[", b"{")
 
@@ -305,6 +307,17 @@ def _baseline(path: Path, file: str) -> tuple[Mapping[str, Any], list[RecordingP
         return {}, [RecordingProblem(file, error.lineno, f"is not JSON: {error.msg}")]
     except ValueError as error:
         return {}, [RecordingProblem(file, None, f"is not JSON: {error}")]
-    if not isinstance(baseline, dict) or baseline.get("version") != 1:
+    if not isinstance(baseline, dict) or baseline.get("version") != 1 or not _is_readable(baseline):
         return {}, [RecordingProblem(file, 1, "is not a baseline of version 1")]
     return baseline, []
+
+
+def _is_readable(baseline: Mapping[str, Any]) -> bool:
+    """Whether the values that others read have the types that `write_recording` is given."""
+    tables = [baseline.get(name, {}) for name in ("tasks", "functions")]
+    entries = [entry for table in tables if isinstance(table, dict) for entry in table.values()]
+    numbers = [baseline[key] for key in _NUMBERS if baseline.get(key) is not None]
+    numbers += [entry.get(key) for entry in entries if isinstance(entry, dict) for key in ("count", "mean")]
+    are_tables = all(isinstance(each, dict) for each in (*tables, *entries))
+    are_texts = all(isinstance(baseline.get(key, ""), str | None) for key in _TEXTS)
+    return are_tables and are_texts and all(finite_number(each) is not None for each in numbers)

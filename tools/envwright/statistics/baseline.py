@@ -161,12 +161,13 @@ def disagreements(baseline: Mapping[str, Any], rows: Sequence[RecordedScore]) ->
         for name in ("rollouts", "scored", "mean")
         if not _close(baseline.get(name), now[name])
     ]
-    for name in sorted({*_table(baseline, "functions"), *now["functions"]}):
-        there, here = _table(baseline, "functions").get(name), now["functions"].get(name)
-        recorded, found = (each.get("mean") if isinstance(each, dict) else None for each in (there, here))
+    functions = baseline.get("functions", {})
+    for name in sorted({*functions, *now["functions"]}):
+        there, here = functions.get(name), now["functions"].get(name)
+        recorded, found = (each and each.get("mean") for each in (there, here))
         if not _close(recorded, found):
             wrong.append(f"the mean of {name} is {recorded!r}, the rollouts have {found!r}")
-    counts = {key: each.get("count") for key, each in _table(baseline, "tasks").items() if isinstance(each, dict)}
+    counts = {key: each.get("count") for key, each in baseline.get("tasks", {}).items()}
     if counts != {key: each["count"] for key, each in now["tasks"].items()}:
         wrong.append("its tasks are not those of the rollouts")
     return wrong
@@ -195,11 +196,6 @@ def baseline_for(baselines: Iterable[Mapping[str, Any]], facts: Facts, split: Sp
         if not conversational and counts == now:
             return baseline
     return None
-
-
-def _table(baseline: Mapping[str, Any], name: str) -> Mapping[str, Any]:
-    table = baseline.get(name)
-    return table if isinstance(table, dict) else {}
 
 
 def _close(one: Any, other: Any) -> bool:

@@ -333,15 +333,8 @@ def _report(
         before=_side(sides.before, samples.before, interval_of(found.means.before), costs.before),
         after=_side(sides.after, samples.after, interval_of(found.means.after), costs.after),
         functions=tuple(
-            FunctionReport(
-                function.name,
-                function.kind,
-                function.weight,
-                function.before,
-                function.after,
-                interval_of(function.difference),
-            )
-            for function in found.functions
+            FunctionReport(**{**vars(change), "difference": interval_of(change.difference)})
+            for change in found.functions
         ),
         tasks=tuple(_task(tasks.get(change.key), change) for change in found.tasks),
         only_before=found.unpaired.before,

@@ -126,16 +126,8 @@ def evaluate_hosted(target: EvaluationTarget, model: str, reports: Path) -> Path
     desired = desired_of(entry, target.package)
     _check_published(prime, access, desired, target.stop)
     tasks, size = _approved(target, endpoint, ceiling)
-    request = HostedRequest(
-        desired,
-        endpoint.model,
-        size.tasks,
-        size.rollouts,
-        size.max_concurrent,
-        sampling_of(endpoint),
-        dict(entry.args),
-        size.seconds,
-    )
+    sampling, limits = sampling_of(endpoint), (size.tasks, size.rollouts, size.max_concurrent)
+    request = HostedRequest(desired, endpoint.model, *limits, sampling, dict(entry.args), size.seconds)
     side = HostedSide(prime, access, target.workspace.base / "hosted", target.stop, look_seconds=LOOK_SECONDS)
     folder = reports / "rollouts" / f"{entry.name}--{endpoint.name}--hosted".replace("/", "_")
     with interruptible(target.stop):

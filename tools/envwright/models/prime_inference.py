@@ -74,7 +74,7 @@ def priced(endpoint: Endpoint) -> Endpoint:
         return endpoint if is_on_loopback(endpoint.url) else with_library_price(endpoint)
     for model in _listed(access):
         if model.get("id") == endpoint.model:
-            pricing = model.get("pricing") or {}
+            pricing: Any = model.get("pricing") or {}
             prices = [pricing.get(f"{side}_usd_per_mtok") for side in ("input", "output")]
             if all(map(_is_price, prices)):
                 sent, answered = map(float, prices)

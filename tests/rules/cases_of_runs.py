@@ -25,7 +25,6 @@ CASES = {
             "v0 hosted": run(V0, backend="prime"),
             "v1 with tinker": run(V1, **TINKER),
             "a newer verifiers with rllm": run(replace(V0, requires=("verifiers>=0.3.1,<0.4",)), backend="rllm-verl"),
-            "no release works with skyrl": run(V0, backend="skyrl"),
             "several agents with trl": run(replace(V1, agents=("ana", "ben")), backend="trl"),
         },
         silent={
@@ -133,7 +132,6 @@ CASES = {
     "RUN006": RuleCases(
         fires={
             "two environments with trl": run(backend="trl", sources=[{"id": "plain-sums"}, {"id": "other-sums"}]),
-            "arguments with skyrl": run(V0, backend="skyrl", sources=[{"id": "plain-sums", "args": {"n": 3}}]),
             "torn groups": run(V0, batch_size=100, **TINKER),
             "cannot be written as TOML": overridden("env_vars.MIXED", [1, "a"]),
         },
@@ -237,7 +235,6 @@ CASES = {
             "a log of both": overridden("monitors.wandb.name", "x"),
             "a variable": overridden("env_vars.TOKENIZERS_PARALLELISM", "false"),
             "bounds": overridden("orchestrator.concurrency", {"initial_inflight": 64, "max_inflight": 128}),
-            "another trainer": overridden("trainer.max_steps", 100, backend="verifiers-rl"),
         },
     ),
     "RUN015": RuleCases(
@@ -272,7 +269,7 @@ CASES = {
             "a key of the taskset": run(sources=[{"id": "plain-sums", "taskset": {"spilt": "train"}}]),
             "an argument of v0": run(
                 replace(V0, settings={"seed": ""}),
-                backend="verifiers-rl",
+                backend="rllm-verl",
                 sources=[{"id": "plain-sums", "args": {"x": 1}}],
             ),
             "a value of a Literal": run(sources=[{"id": "plain-sums", "taskset": {"split": "tset"}}]),
@@ -331,7 +328,6 @@ CASES = {
             "as long": run(seq_len=1024),
             "of a source": run(overrides=source(sampling={"max_completion_tokens": 8192})),
             "by default": overridden("seq_len", 1024),
-            "with verifiers-rl": run(V0, backend="verifiers-rl", seq_len=1024),
         },
         silent={"room": run(sampling={"max_tokens": 512}, seq_len=1024)},
     ),
@@ -392,7 +388,6 @@ CASES = {
             "a filter": run(schema="portable", difficulty_filter=True),
             "difficulty with a schema without pools": run(schema="later", difficulty={"above": 0.1, "up_to": 0.9}),
             "difficulty with tinker": run(V0, difficulty={"above": 0.1, "up_to": 0.9}, without=("eval",), **TINKER),
-            "evaluation with verifiers-rl": run(V0, backend="verifiers-rl"),
             "evaluation with tinker": run(V0, **TINKER),
             "weight decay with tinker": run(V0, weight_decay=0.1, without=("eval",), **TINKER),
             "a checkpoint with verl": run(V0, backend="rllm-verl", resume={"step": 100}, without=("eval",)),

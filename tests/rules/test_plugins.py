@@ -181,7 +181,7 @@ def test_rule_of_a_package_that_raises_is_a_bug_of_the_package(monkeypatch: pyte
 TRAINER = """
 from dataclasses import replace
 from envwright.training.trainers import HERE, TRAINERS
-own = TRAINERS["skyrl"]
+own = TRAINERS["tinker"]
 TRAINER = {trainer}
 """
 
@@ -190,7 +190,7 @@ TRAINER = {trainer}
     ("name", "trainer", "message"),
     [
         ("queue", "own", r"has no prefix of its own before the name queue .*acme\.queue = "),
-        ("acme.queue", "own", r"calls its trainer skyrl in its limits, and acme.queue in its entry point"),
+        ("acme.queue", "own", r"calls its trainer tinker in its limits, and acme.queue in its entry point"),
         ("acme.queue", "own.limits", r"brings no Trainer as acme.queue, but a TrainerLimits"),
         (
             "acme.queue",

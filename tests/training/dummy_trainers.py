@@ -35,12 +35,6 @@ def build_wheel(directory, config_settings=None, metadata_directory=None):
         wheel.writestr(f"{{info}}/RECORD", "")
     return "{module}-0.1.0-py3-none-any.whl"
 """
-INSTALL_ENVIRONMENT = """\
-import os, subprocess, sys
-name, _, version = sys.argv[1].rpartition("/")[2].partition("@")
-index = os.environ["HUB_OF_TEST"] + "/simple/" + sys.argv[1].partition("/")[0]
-sys.exit(subprocess.run(["uv", "add", "--active", f"{name}=={version}", "--index", index]).returncode)
-"""
 
 
 def wheel(folder: Path, name: str, version: str, files: dict[str, str], metadata: str = "", scripts: str = "") -> Path:
@@ -84,19 +78,15 @@ def write_environment(folder: Path, name: str, requires: str = "", code: str = "
 
 
 def write_checkout(folder: Path, variables: dict[str, str]) -> None:
-    """One folder that is a checkout of prime-rl, rLLM and SkyRL alike, with its own virtual environment."""
+    """One folder that is a checkout of prime-rl and rLLM alike, with its own virtual environment."""
     folder.mkdir()
     oldest = f"{sys.version_info[0]}.{sys.version_info[1]}"
     project = f'[project]\nname = "trainer"\nversion = "1"\nrequires-python = ">={oldest}"\n'
     extra = "[project.optional-dependencies]\nfsdp = []\n[tool.uv]\npackage = false\n"
     (folder / "pyproject.toml").write_text(project + extra)
-    integration = "examples/train_integrations/verifiers"
     files = {
         "hydra.py": RECORDER,
         "examples/verifiers_env/train.py": RECORDER,
-        f"{integration}/entrypoints/main_verifiers.py": RECORDER,
-        f"{integration}/prepare_dataset.py": "import verifiers, wordle",
-        f"{integration}/install_environment.py": INSTALL_ENVIRONMENT,
     }
     for name, text in files.items():
         (folder / name).parent.mkdir(parents=True, exist_ok=True)

@@ -104,14 +104,6 @@ def lines(rows: list[Mapping[str, Any]]) -> str:
                 f"(TaskRunner pid=7) step:{s} - critic/score/mean:{s / 10} - timing_s/step:1.5\n" for s in range(5)
             ),
         ),
-        (
-            "console.log",
-            "".join(
-                f"12:00 | INFO | tracking:log:163 - Step {s}: \n{{'policy/policy_kl': '0.1000',\n"
-                f" 'reward/avg_raw_reward': '{s / 10:.4f}'}}\nSaved 'a': 'b', then went on\n"
-                for s in range(5)
-            ),
-        ),
         ("metrics.csv", "step,reward\n" + "".join(f"{step},{step / 10}\n" for step in range(5))),
         ("metrics.csv", "\ufeffreward,sample\n" + "".join(f"{s / 10},{'x' * 2**18}\n" for s in range(5))),
         ("metrics.jsonl", "".join(f'{{"sample": "a\u2028b", "reward": {s / 10}}}\n' for s in range(5))),

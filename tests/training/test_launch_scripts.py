@@ -28,7 +28,7 @@ RUNS = {run.spec.name: run for run in declared_runs(LOADED.registry, LOADED.pack
 SCRIPTS = {
     name: run for name, run in RUNS.items() if run.compiled and any(path.endswith(".sh") for path in run.compiled.files)
 }
-OWN_ENVIRONMENT = ("tinker", "verifiers-rl")
+OWN_ENVIRONMENT = ("tinker",)
 """Trainers that are packages: their runs have an environment of their own."""
 
 
@@ -113,7 +113,7 @@ def machine(tmp_path: Path, hub_with_wordle: EmulatedHub) -> Machine:
     }
     make_environment(other, variables)
     write_checkout(tmp_path / "checkout", variables)
-    checkouts = dict.fromkeys(("PRIME_RL", "RLLM", "SKYRL"), os.path.relpath(tmp_path / "checkout", root))
+    checkouts = dict.fromkeys(("PRIME_RL", "RLLM"), os.path.relpath(tmp_path / "checkout", root))
     return Machine(root, tmp_path / "checkout", other, variables | checkouts)
 
 

@@ -23,9 +23,9 @@ from envwright.training.follow import Followed
 from envwright_emulator.server import EmulatedHub
 from pyarrow import parquet
 
-RECORDED, RECORDED_OF_TRL, RECORDED_OF_SKYRL = (
+RECORDED, RECORDED_OF_TRL = (
     json.loads(Path(trainers.__file__).with_name("recorded").joinpath(name).read_bytes())
-    for name in ("prime_rl_rollouts.json", "trl.json", "skyrl.json")
+    for name in ("prime_rl_rollouts.json", "trl.json")
 )
 REGISTRY = """\
 version: 1
@@ -131,19 +131,6 @@ def test_generations_that_verl_dumped_are_read(tmp_path: Path) -> None:
     [reply] = read(tmp_path).replies
     assert (reply.step, reply.reward, reply.last, reply.answer) == (7, 1.0, "{2}", "2")
     assert (reply.asked, reply.functions) == ("user\nWhat is 1 + 1?", {"acc": 0.5})
-
-
-def test_evaluations_that_skyrl_dumped_are_read_as_held_out(tmp_path: Path) -> None:
-    dumped = tmp_path / "exports" / "dumped_evals" / "global_step_20_evals"
-    dumped.mkdir(parents=True)
-    (dumped / "sums.jsonl").write_text("".join(f"{line}\n" for line in RECORDED_OF_SKYRL["evaluated"]))
-    (dumped / "aggregated_results.jsonl").write_text('{"eval/all/avg_score": 0.625}\n')
-    found = read(tmp_path)
-    assert found.notes == ()
-    assert [(each.step, each.held_out, each.task, each.reward, each.last, each.answer) for each in found.replies] == [
-        (20, True, "sums 4", 1.0, "<2>", "2"),
-        (20, True, "sums 4", 0.25, "3", "2"),
-    ]
 
 
 EPISODE = RECORDED["files"]["rollouts/step_1/train/effective/traces.jsonl"][0]

@@ -408,7 +408,7 @@ def test_server_on_taken_port_is_not_started(vllm: Path, hub: EmulatedHub, serve
 def test_serve_without_vllm_names_what_to_install(root: Path, serve: Serve, monkeypatch: pytest.MonkeyPatch) -> None:
     broadcasts(root / "outputs" / "maths", WHOLE)
     monkeypatch.setenv("PATH", "/usr/bin:/bin")
-    for name in ("PRIME_RL", "RLLM", "SKYRL"):
+    for name in ("PRIME_RL", "RLLM"):
         monkeypatch.delenv(name, raising=False)
     code, _, err = serve("maths")
     assert code == exit_codes.USAGE

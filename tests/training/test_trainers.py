@@ -147,9 +147,7 @@ def test_trainer_names_what_is_kept_and_how_long(name: str) -> None:
     [
         ("rllm-verl", "trainer.save_freq"),
         ("rllm-tinker", "rllm.trainer.save_freq"),
-        ("skyrl", "trainer.ckpt_interval"),
         ("tinker", "save_every"),
-        ("verifiers-rl", "trainer.args.save_steps"),
     ],
 )
 @pytest.mark.parametrize(("checkpoints", "saved"), [(None, 60), ({"keep": 2}, 60), ({"interval": 20}, 20)])

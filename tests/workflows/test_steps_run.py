@@ -252,7 +252,7 @@ def test_nightly_jobs_of_this_project_run_its_sessions(tool: dict[str, Path], tm
         f"nox bounds lowest-direct -n 4 -k not up_to_date {pure}",
         "nox tests --slow tests/workflows/test_container.py",
         "nox models --check",
-        "nox trainers upstream/prime-rl upstream/rllm upstream/SkyRL --write --text reports/trainers.md",
+        "nox trainers upstream/prime-rl upstream/rllm --write --text reports/trainers.md",
         "nox trainers --propose reports/drift",
         "nox learner",
         "nox lint",

@@ -27,10 +27,9 @@ ONLY_WARNED = ("RUN003",)
 """What prime-rl refuses and our rules only warn of: a model that a newer prime-rl may know."""
 SEVERAL_AGENTS = "meeting-time"
 PRIME_RL = ("prime", "prime-rl")
-OF_V0 = ("tinker", "rllm-tinker", "rllm-verl", "skyrl", "verifiers-rl")
+OF_V0 = ("tinker", "rllm-tinker", "rllm-verl")
 OF_V0_SOURCES = ("ratio", "group_size", "max_turns")
 NOT_THE_TRAINERS = {
-    "RUN001": "SkyRL's generator works with no release of verifiers",
     "RUN031": "wordle holds no tasks out in these trainers",
 }
 """Findings that say nothing about a configuration."""

@@ -44,8 +44,6 @@ LOGGED = {
     "prime-rl": [("prime_rl_metrics", "names")],
     "rllm-verl": [("rllm", "logged on verl"), ("verl", "logged")],
     "rllm-tinker": [("rllm", "logged on Tinker")],
-    "skyrl": [("skyrl", "logged")],
-    "verifiers-rl": [("verifiers_rl", "logged")],
 }
 """Trainer → its recorded files, and the key of the names that it logs; `{}` is a part that a run fills in."""
 
@@ -105,14 +103,6 @@ def test_rllm_on_verl_trains_every_step_and_saves_the_last_by_its_own_conditions
         saved = loop.global_steps if eval(saves, {"self": loop}) else saved
         loop.global_steps += 1
     assert (loop.global_steps - 1, saved) == (steps, steps)
-
-
-@pytest.mark.parametrize(("steps", "interval"), STEPS)
-def test_skyrl_saves_the_last_step_by_its_own_condition(steps: int, interval: int | None) -> None:
-    [at_end] = [each for each in recorded("skyrl")["saves at the end if"] if "ckpt_interval" in each]
-    loop = loop_of("skyrl", steps, interval)
-    assert loop.cfg.trainer.max_training_steps == steps
-    assert eval(at_end, {"self": loop, "will_save_ckpts": False})
 
 
 def test_commands_of_prime_train_in_messages_exist() -> None:

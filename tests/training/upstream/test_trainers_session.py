@@ -42,7 +42,7 @@ def test_runs_have_every_kind_and_every_v1_environment(runs: CheckedRuns) -> Non
     kinds = {"single-turn", "multi-turn", "tool", "judge", "code", "multi-agent"}
     assert {f"prime-rl--new-{kind}" for kind in kinds} <= names
     assert {"prime--hub", "prime--lora", "prime--nodes", "prime-rl--meeting-time", "reverse-text-4b"} <= names
-    assert {"hub-0", "skyrl--plain", "rllm-verl--lora", "rllm-tinker--eval", "verifiers-rl--plain"} <= names
+    assert {"hub-0", "rllm-verl--lora", "rllm-tinker--eval"} <= names
     assert all(each.configuration.exists() for each in runs.runs)
 
 

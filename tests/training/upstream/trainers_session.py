@@ -147,31 +147,6 @@ TRAINERS = (
         backends=("rllm-verl", "rllm-tinker"),
         records={"rllm.json": "in_rllm.py"},
     ),
-    Trainer(
-        name="skyrl",
-        repository="NovaSky-AI/SkyRL",
-        mark="skyrl/train/config/config.py",
-        python="3.12",
-        requires=(
-            "skyrl-gym",
-            *("omegaconf", "pyyaml", "loguru", "pandas", "cloudpathlib"),  # of its configuration
-            *("torch", "ray", "transformers", "tensordict", "jaxtyping", "datasets"),  # of what validates it
-            *("aiohttp", "orjson", "pybase64", "zstandard"),
-            *("torchdata", "peft", "accelerate"),  # of what dumps its evaluations
-        ),
-        sources=(".", "skyrl-gym"),
-        backends=("skyrl",),
-        records={"skyrl.json": "in_skyrl.py"},
-    ),
-    Trainer(
-        name="verifiers-rl",
-        repository="PrimeIntellect-ai/verifiers",
-        mark="verifiers/rl/trainer/config.py",
-        package="verifiers==0.1.9.post3",  # the last with a trainer
-        requires=("transformers<5", "peft", "accelerate", "torch"),
-        backends=("verifiers-rl",),
-        records={"verifiers_rl.json": "in_verifiers_rl.py"},
-    ),
 )
 
 

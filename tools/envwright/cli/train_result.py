@@ -70,9 +70,9 @@ EXAMPLES = """examples:
   envwright train result maths-lora@200                  the result of an earlier step
   envwright train result maths-lora --before base        a side of envwright compare, if no recording was fixed
 """
-STEP_SECONDS = ("time/step", "timing_s/step", "timing/step", "step_time")
+STEP_SECONDS = ("time/step", "timing_s/step", "step_time")
 """The seconds of a step in logs: prime-rl's (src/prime_rl/trainer/rl/train.py@559b447), verl's (verl/trainer/ppo/
-metric_utils.py of 0.8.0), SkyRL's (skyrl/train/trainer.py@a956457) and TRL's (trainer/grpo_trainer.py of 1.16.0)."""
+metric_utils.py of 0.8.0) and TRL's (trainer/grpo_trainer.py of 1.16.0)."""
 
 
 class NoAnswer(CommandError):

@@ -33,7 +33,7 @@ from envwright.declarations.registry_values import (
 )
 from envwright.facts.observed import adapter
 
-Backend = Literal["prime", "prime-rl", "trl", "rllm-verl", "rllm-tinker", "tinker", "skyrl", "verifiers-rl", "local"]
+Backend = Literal["prime", "prime-rl", "trl", "rllm-verl", "rllm-tinker", "tinker", "local"]
 OF_PLUGIN = r"[a-z0-9]+(-[a-z0-9]+)*\.[a-z0-9]+(-[a-z0-9]+)*"
 """The name of a trainer of a plug-in: the team's prefix, and the trainer."""
 BACKEND = rf"^({'|'.join(get_args(Backend))}|{OF_PLUGIN})$"

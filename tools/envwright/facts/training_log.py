@@ -1,7 +1,7 @@
 """Metrics of a training run, from a trainer's own files or from the platform's response.
 
 It reads JSON lines (prime-rl's `metrics.jsonl`, tinker-cookbook's, verl's file logger, our own), TRL's
-`trainer_state.json`, the output of verl, rLLM and SkyRL (`console.log`), a JSON list or `{"metrics": […]}` (the
+`trainer_state.json`, the output of verl and rLLM (`console.log`), a JSON list or `{"metrics": […]}` (the
 platform), CSV, and folders that hold such files. Rows of one step are joined. Values that are not finite count as
 missing and are listed, as are missing steps.
 """
@@ -35,9 +35,8 @@ STEP_NAMES = ("step", "_step", "global_step", "progress/step", "training/global_
 CONSOLE_LOG = "console.log"
 """The file in which compiled scripts keep the output of a trainer that writes its metrics nowhere else."""
 METRIC_FILES = ("metrics.jsonl", "trainer_state.json", "metrics.csv", "metrics.json", "training_log.jsonl", CONSOLE_LOG)
-PRINTED_STEP = re.compile(r"\b(?:step:(?P<inline>\d{1,12}) - (?P<values>.*)|Step (?P<above>\d{1,12}): *$)")
-"""verl and rLLM print `step:1 - name:value - …`; SkyRL prints `Step 1:`, and below it a dictionary."""
-PRINTED_ENTRY = re.compile(r"'(?P<name>[^']+)': '?(?P<value>[^',}]+)'?[,}]")
+PRINTED_STEP = re.compile(r"\bstep:(?P<step>\d{1,12}) - (?P<values>.*)")
+"""verl and rLLM print `step:1 - name:value - …`."""
 LOG_FILES = ("*.log", "*.out", "*.err", "*.stdout", "*.stderr")
 
 
@@ -180,20 +179,9 @@ def _read(path: Path) -> Rows:
 
 def _printed(lines: Iterable[str]) -> Iterator[Mapping[str, Any]]:
     """The metrics in a trainer's printed output."""
-    step: int | None = None
-    for line in lines:
-        found = PRINTED_STEP.search(line)
-        if found is not None and found["values"] is not None:
-            pairs = (part.rpartition(":") for part in found["values"].split(" - "))
-            yield {"step": int(found["inline"])} | {name.strip(): value for name, _, value in pairs if name}
-            step = None
-        elif found is not None:
-            step = int(found["above"])
-        elif step is not None:
-            entries = {each["name"]: each["value"] for each in PRINTED_ENTRY.finditer(line)}
-            yield {"step": step} | entries
-            if not entries or "}" in line:
-                step = None
+    for found in filter(None, map(PRINTED_STEP.search, lines)):
+        pairs = (part.rpartition(":") for part in found["values"].split(" - "))
+        yield {"step": int(found["step"])} | {name.strip(): value for name, _, value in pairs if name}
 
 
 def _document(path: Path, text: str) -> Rows:

@@ -4,7 +4,6 @@
     rollouts/step_N/{train,eval}/results.jsonl                   a run on this machine
     completions/completions_N.parquet      TRL with log_completions (trl/trainer/grpo_trainer.py of 1.16.0)
     rollouts/N.jsonl                       verl with rollout_data_dir (verl/trainer/ppo/ray_trainer.py@1dda039b9)
-    exports/dumped_evals/global_step_N_evals/SOURCE.jsonl    SkyRL (skyrl/train/utils/trainer_utils.py@a956457)
 
 Of many steps some are read, evenly spread, and of a large file parts from its beginning to its end. The notes have what
 was left out.
@@ -58,9 +57,6 @@ FILES = ("effective/traces.jsonl", "all/traces.jsonl", "results.jsonl")
 A filter of groups leaves tasks that are never or always solved out of the batch: with one, all is read.
 """
 STEP = re.compile(r"(?:step_|completions_)?(\d{1,12})(?:\.jsonl|\.parquet)?")
-OF_SKYRL = re.compile(r"global_step_(\d{1,12})_evals")
-SUMMARY = "aggregated_results.jsonl"
-"""SkyRL's file of metrics, beside those of replies."""
 PACKED = ("prompt", "completion", "task", "info", "metrics")
 """Columns of a hosted run's samples that are JSON in a text (`monitors/prime.py`)."""
 KNOWN = KnownEnvironment("unknown", {}, {}, is_complete=True)
@@ -169,9 +165,6 @@ def _files(folder: Path, split: str, names: Sequence[str]) -> dict[int, list[Pat
             file = next((each for each in inside if each.is_file()), None)
             if match is not None and file is not None:
                 found.setdefault(int(match[1]), [file])
-    for path in sorted(folder.glob("exports/dumped_evals/*/*.jsonl")) if split == "eval" else ():
-        if (match := OF_SKYRL.fullmatch(path.parent.name)) and path.name != SUMMARY:
-            found.setdefault(int(match[1]), []).append(path)
     return found
 
 
@@ -276,19 +269,9 @@ def _unpacked(raw: Any) -> Any:
     if {"input", "output", "score"} <= raw.keys():  # verl
         asked = {"prompt": raw["input"], "completion": _messages_of(raw["output"]), "answer": raw.get("gts")}
         return {**raw, **asked, "reward": raw["score"], "metrics": _numbers(raw)}
-    if {"input_prompt", "output_response", "score"} <= raw.keys():
-        return _of_skyrl(raw)
     columns = {**raw, **{name: _value(raw.get(name)) for name in PACKED if name in raw}}
     episode = _mapping(columns.get("info")).get("native_wrapper")
     return episode if isinstance(episode, Mapping) else columns
-
-
-def _of_skyrl(raw: Mapping[str, Any]) -> dict[str, Any]:
-    """A line of an evaluation; a reward of each token counts by its sum, as SkyRL's own metrics do."""
-    score, extras = raw["score"], _mapping(_mapping(raw.get("env_extras")).get("verifiers"))
-    found = {"prompt": raw["input_prompt"], "completion": _messages_of(raw["output_response"]), "metrics": {}}
-    reward = sum(score) if isinstance(score, list) else score
-    return {**extras, **found, "env_name": extras.get("environment"), "reward": reward}
 
 
 def _value(packed: Any) -> Any:

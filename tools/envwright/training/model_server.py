@@ -41,7 +41,7 @@ KEY_VARIABLE = "LOCAL_API_KEY"
 RANKS = (8, 16, 32, 64, 128, 256, 320, 512)
 """Maximum ranks that vLLM can be started with."""
 SERVED_RESULT = "envwright_learner.served_result"
-CHECKOUTS = ("PRIME_RL", "RLLM", "SKYRL")
+CHECKOUTS = ("PRIME_RL", "RLLM")
 """Variables of checkouts whose virtual environments have vLLM."""
 READY_SECONDS = 3_600.0
 """Until a model has to be ready; a large one is downloaded and loaded within an hour."""

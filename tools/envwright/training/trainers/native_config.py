@@ -254,12 +254,6 @@ def hydra_value(value: Any) -> str:
     return text if PLAIN.fullmatch(text) else f"'{text}'"
 
 
-def dot_list_value(value: Any) -> str:
-    """A value in OmegaConf's dot lists, which are YAML, and so JSON."""
-    plain = isinstance(value, str) and PLAIN.fullmatch(value)
-    return value if plain else json.dumps(value, ensure_ascii=False, allow_nan=False)
-
-
 def script_text(program: str, arguments: Mapping[str, str], heading: Sequence[str], before: Sequence[str] = ()) -> str:
     """A launch script: the lines before, the program (shell text), its arguments with their origins, and `"$@"`."""
     lines = ["#!/usr/bin/env bash", *(f"# {line}".rstrip() for line in heading), "set -euo pipefail", *before, ""]

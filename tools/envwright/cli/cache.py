@@ -72,8 +72,8 @@ def run_cache(options: argparse.Namespace) -> int:
 def _show(kept: list[CacheEntry], form: str) -> None:
     sums = {kind: {"count": 0, "bytes": 0, "own_bytes": 0} for kind in KINDS}
     for entry in kept:
-        own = {"count": 1, "bytes": entry.bytes, "own_bytes": entry.own_bytes}
-        sums[entry.kind] = {key: value + own[key] for key, value in sums[entry.kind].items()}
+        more = {"count": 1, "bytes": entry.bytes, "own_bytes": entry.own_bytes}
+        sums[entry.kind] = {key: value + more[key] for key, value in sums[entry.kind].items()}
     if form == "json":
         print(json.dumps({"parts": sums}))
         return

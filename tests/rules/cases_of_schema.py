@@ -122,6 +122,13 @@ def prompted(
 SECRET = {"kind": "missing-secret", "message": "set SEARCH_HOST"}
 
 
+def not_started(program: str, trace: str = "") -> Failure:
+    """The failure of code that starts a program which is not there."""
+    trace += "  File 'subprocess.py', line 1, in _execute_child\n"
+    message = f"[Errno 2] No such file or directory: '{program}'"
+    return failure(type="FileNotFoundError", message=message, traceback=trace)
+
+
 def needing(variable: str, **changes):
     asked = failure("missing-secret", "KeyError", repr(variable), variables=(variable,))
     return unloaded("load", failures={"load": asked}, **changes)

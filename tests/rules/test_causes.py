@@ -7,6 +7,7 @@ from graphlib import TopologicalSorter
 from typing import Any
 
 import pytest
+from cases_of_schema import not_started
 from envwright.declarations.package import Lock, SourceNote
 from envwright.declarations.registry import KnownFindings
 from envwright.facts.observed import Act, Cut, Failure, FunctionScore, Place, UnsetKey, Validation
@@ -172,9 +173,7 @@ def test_long_junk_that_earns_what_less_does_has_the_same_cause(
 
 
 def test_missing_program_is_why_right_replies_earn_nothing() -> None:
-    trace = "  File 'subprocess.py', line 1, in _execute_child\n"
-    absent = failure(type="FileNotFoundError", message="[Errno 2] No such file or directory: 'verus'", traceback=trace)
-    broken = replace(broken_function(), failure=absent)
+    broken = replace(broken_function(), failure=not_started("verus"))
     unpaid = replace(score("oracle", 0, reward=0.0), derived=True)
     given = (unpaid, score("nop", 1, failures=(broken,)))
     found = deciding(subject(scores=given, cases=(), package={"has_oracle": False}))

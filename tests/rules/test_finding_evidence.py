@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from cases_of_mutation import mutated
-from cases_of_schema import WHEEL_FILES, needing
+from cases_of_schema import WHEEL_FILES, data, needing, not_started, two_splits
 from cases_of_search import exploit, searched
 from envwright.declarations.package import SourceNote
 from envwright.declarations.preparation import Preparation, PreparedDataset
@@ -63,6 +63,12 @@ def test_evaluation_is_proposed_by_the_name_that_can_be_imported() -> None:
     assert "`vf-eval PlainSums_1 -m MODEL" in the("RWD002", subject(scores=scores(oracle=None), package=other)).fix
 
 
+def test_split_is_named_only_beside_another_one() -> None:
+    """An eval set alone is read as the tasks of training."""
+    assert the("SCH052", data(duplicate_count=50)).message == "50 of 100 tasks are duplicates"
+    assert next(findings(two_splits(0, duplicates=50))).message == "50 of 100 train tasks are duplicates"
+
+
 def test_worst_reply_is_shown_first() -> None:
     paid = tuple(replace(score("nop"), task=task, reward=reward) for task, reward in enumerate((0.3, 1.2, 0.3)))
     found = the("RWD004", subject(scores=(*scores(3, nop=None), *paid)))
@@ -70,20 +76,16 @@ def test_worst_reply_is_shown_first() -> None:
 
 
 def test_program_that_is_not_here_proves_nothing_of_the_reward() -> None:
-    trace = "  File 'subprocess.py', line 1, in _execute_child\n"
-    absent = failure(type="FileNotFoundError", message="[Errno 2] No such file or directory: 'verus'", traceback=trace)
-    broken = replace(broken_function(), failure=absent)
+    broken = replace(broken_function(), failure=not_started("verus"))
     found = the("RWD020", subject(scores=(*scores(), score("nop", 4, failures=(broken,))), cases=()))
     assert found.inconclusive
     assert found.fix.startswith("Install verus where the gates look for programs")
-    loading = the("SCH041", unloaded("load", failures={"load": absent}))
+    loading = the("SCH041", unloaded("load", failures={"load": not_started("verus")}))
     assert (loading.inconclusive, "loading failed without verus" in loading.message) == (True, True)
 
 
 def test_folder_that_is_missing_is_no_missing_program() -> None:
-    trace = "    subprocess.run(['ls'], cwd=folder)\n  File 'subprocess.py', line 1, in _execute_child\n"
-    message = "[Errno 2] No such file or directory: 'sandbox'"
-    broken = replace(broken_function(), failure=failure(type="FileNotFoundError", message=message, traceback=trace))
+    broken = replace(broken_function(), failure=not_started("sandbox", "    subprocess.run(['ls'], cwd=folder)\n"))
     found = the("RWD020", subject(scores=(*scores(), score("nop", 4, failures=(broken,))), cases=()))
     assert not found.inconclusive
     assert "Install" not in found.fix

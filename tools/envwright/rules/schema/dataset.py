@@ -34,6 +34,11 @@ def _datasets(subject: Subject) -> tuple[Dataset, ...]:
     return subject.facts.description.datasets if subject.facts.description else ()
 
 
+def _of(subject: Subject, dataset: Dataset) -> str:
+    """The split as an adjective; empty for the only one, as an eval set alone is read in place of training tasks."""
+    return f"{dataset.split} " if len(_datasets(subject)) > 1 else ""
+
+
 def _share(count: int, dataset: Dataset) -> float:
     return count / dataset.inspected if dataset.inspected else 0.0
 
@@ -80,8 +85,8 @@ def prompts_are_empty(subject: Subject) -> Iterator[Found]:
         if dataset.empty_prompt_count and not speaks_first:
             details = {"split": dataset.split, "tasks": list(dataset.empty_prompts)}
             yield Found(
-                f"{dataset.empty_prompt_count} of {dataset.inspected} {dataset.split} tasks have an empty prompt, "
-                f"first task {dataset.empty_prompts[0]}",
+                f"{dataset.empty_prompt_count} of {dataset.inspected} {_of(subject, dataset)}tasks have an empty "
+                f"prompt, first task {dataset.empty_prompts[0]}",
                 Evidence(count=dataset.empty_prompt_count, details=details),
             )
 
@@ -101,14 +106,11 @@ def _duplicates(subject: Subject, dataset: Dataset) -> Found:
         "pairs": [list(pair) for pair in dataset.duplicates],
         "shown": _tasks(subject, dataset, first),
     }
-    distinct = dataset.inspected - dataset.duplicate_count
-    message = f"{dataset.duplicate_count} of {dataset.inspected} {dataset.split} tasks are duplicates{pair}"
+    distinct, of = dataset.inspected - dataset.duplicate_count, _of(subject, dataset)
+    message = f"{dataset.duplicate_count} of {dataset.inspected} {of}tasks are duplicates{pair}"
     if dataset.is_cycle:
-        message = f"the {dataset.inspected} {dataset.split} tasks are {distinct} different ones, equally often"
-    return Found(
-        message,
-        Evidence(count=dataset.duplicate_count, details=details),
-    )
+        message = f"the {dataset.inspected} {of}tasks are {distinct} different ones, equally often"
+    return Found(message, Evidence(count=dataset.duplicate_count, details=details))
 
 
 @rule("SCH052", gate="schema")
@@ -189,7 +191,7 @@ def _given_away(subject: Subject) -> Iterator[tuple[Dataset, bool]]:
 
 def _answers(subject: Subject, dataset: Dataset) -> Found:
     return Found(
-        f"{dataset.answer_in_prompt_count} of {dataset.inspected} {dataset.split} prompts contain the answer, "
+        f"{dataset.answer_in_prompt_count} of {dataset.inspected} {_of(subject, dataset)}prompts contain the answer, "
         f"first task {dataset.answers_in_prompt[0]}",
         Evidence(
             count=dataset.answer_in_prompt_count,

@@ -548,9 +548,8 @@ def memory_ran_out(run: RunLog) -> Iterator[Found]:
     match = OUT_OF_MEMORY.search(run.log)
     if match is None:
         return
-    start = run.log.rfind("\n", 0, match.start()) + 1
-    line = run.log[start : run.log.find("\n", match.end()) if "\n" in run.log[match.end() :] else None]
-    in_inference, line = _is_of_inference(run.log, match), " ".join(line.split())
+    start, in_inference = run.log.rfind("\n", 0, match.start()) + 1, _is_of_inference(run.log, match)
+    line = " ".join(run.log[start : match.end() + 500].partition("\n")[0].split())
     is_packed = run.trainer is not None and run.trainer.packs_micro_batches
     if in_inference:
         change = run.scaled("max_concurrent", 0.5, least=1)

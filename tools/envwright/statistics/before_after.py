@@ -207,9 +207,8 @@ def judged(difference: Estimate, smallest: float) -> EffectAnswer:
     if high < 0:
         return EffectAnswer("worse", "the whole interval is below 0")
     if low >= smallest and low > 0:
-        return EffectAnswer(
-            "reached", f"the whole interval is {f'at or above {smallest:g}' if smallest else 'above 0'}"
-        )
+        where = f"at or above {smallest:g}" if smallest else "above 0"
+        return EffectAnswer("reached", f"the whole interval is {where}")
     if high < smallest:
         return EffectAnswer("smaller", f"{'better, but ' if low > 0 else ''}the whole interval is below {smallest:g}")
     fold = fold_that_decides(difference, smallest)

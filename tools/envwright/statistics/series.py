@@ -113,9 +113,8 @@ def series_of(
 def metric_of(metrics: RunMetrics, names: Sequence[str]) -> Series | None:
     """The first of these metrics or patterns that has two points."""
     present = {name for row in metrics.steps.values() for name in row}
-    chosen = _chosen(names, present)
-    series = _series(metrics, chosen) if chosen else None
-    return series if series is not None and len(series.points) > 1 else None
+    series = _series(metrics, _chosen(names, present))
+    return series if len(series.points) > 1 else None
 
 
 def _is_pattern(name: str) -> bool:

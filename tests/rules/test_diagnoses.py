@@ -1,4 +1,4 @@
-"""Tests of trends, against other implementations, and how rarely they speak on sound runs."""
+"""Diagnoses: their trends against other implementations, how rarely they speak on sound runs, and what they suggest."""
 
 from __future__ import annotations
 
@@ -6,13 +6,16 @@ import random
 from collections import Counter
 from collections.abc import Iterator
 from itertools import accumulate
+from typing import Any
 
 import cases_of_diagnoses
 import pytest
-from envwright.rules.diagnosis import RunLog, not_judged
-from envwright.rules.engine import findings
+from envwright.rules.diagnosis import RunLog, memory_ran_out, most_groups_have_no_variance, not_judged
+from envwright.rules.engine import all_rules, findings
 from envwright.rules.reward_hacking import replies_not_judged
 from envwright.statistics.series import Series, distance_from_rise, rising_score, slope_of
+from envwright.training.trainers import trainer_named
+from run_subjects import SOUND, spec_of
 
 VALUES = [
     *(0.31, 0.44, 0.23, 0.43, 0.31, 0.32, 0.55, 0.39, 0.38, 0.46, 0.51, 0.41, 0.48, 0.33, 0.4, 0.41, 0.33, 0.32, 0.32),
@@ -100,3 +103,38 @@ def test_check_that_is_not_judged_is_named(every: int, is_named: bool) -> None:
     run = cases_of_diagnoses.checked(lambda step: 0.6 - 0.003 * step, every)
     assert ("the check proof_holds (3 of 4 steps)" in [*replies_not_judged(run)]) == is_named
     assert ("DGN025" in {each.rule for each in findings(run)}) == (not is_named)
+
+
+@pytest.mark.parametrize(
+    ("backend", "declared", "change"),
+    [
+        ("prime", {}, {"difficulty_filter": True}),
+        ("trl", {}, {"group_size": 16, "batch_size": 256}),
+        ("trl", {"group_size": 128, "batch_size": 8192}, {}),
+        ("trl", {"group_size": 24, "batch_size": 3000}, {}),  # 48 do not divide 3,000
+    ],
+)
+def test_zero_variance_groups_suggest_a_filter_or_larger_groups(
+    backend: str, declared: dict[str, Any], change: dict[str, Any]
+) -> None:
+    series = {"zero_variance": Series("dead_groups", tuple((step, 0.9) for step in range(40)))}
+    spec = spec_of({**SOUND, "backend": backend, **declared})
+    (found,) = most_groups_have_no_variance(RunLog(series, spec, trainer_named(backend).limits))
+    assert found.evidence.details["change"] == change
+
+
+def test_sequence_that_is_short_already_is_not_lengthened_where_memory_ran_out() -> None:
+    spec = spec_of({**SOUND, "seq_len": 256, "sampling": {"max_tokens": 128}})
+    (found,) = memory_ran_out(RunLog(spec=spec, log="torch.OutOfMemoryError: CUDA out of memory."))
+    assert found.evidence.details["change"] == {}
+
+
+DIAGNOSES = [(rule, case) for rule, cases in cases_of_diagnoses.CASES.items() for case in cases.fires]
+
+
+@pytest.mark.parametrize(("rule", "case"), DIAGNOSES)
+def test_advice_names_a_source_of_its_rule(rule: str, case: str) -> None:
+    [found] = [each for each in findings(cases_of_diagnoses.CASES[rule].fires[case]) if each.rule == rule][:1]
+    sources = str(found.evidence.details["source"]).split("; ")
+    assert all(sources)
+    assert [each for each in sources if each not in all_rules()[rule].what] == []

@@ -15,7 +15,7 @@ from envwright.reports.result import environment_result
 from envwright.rules.engine import findings
 from envwright.rules.verdict import judge
 from envwright.statistics.baseline import answer_of
-from envwright.statistics.checks import chance_of_live_group, checks_of, groups_are_live, pass_at, predicted_live
+from envwright.statistics.checks import chance_of_live_group, checks_of, groups_are_live, pass_at
 from envwright.statistics.declared_range import DeclaredRange
 from envwright.statistics.intervals import Estimate
 from envwright.statistics.measures import advice, distribution_of
@@ -180,10 +180,6 @@ def test_informative_group_chance_of_smaller_group_averages_all_draws():
     values = [0.0, 0.0, 0.0, 1.0, 1.0, 0.5]
     drawn = [len(set(group)) > 1 for group in itertools.combinations(values, 3)]
     assert chance_of_live_group(values, 3) == pytest.approx(fmean(drawn))
-
-
-def test_predicted_informative_groups_equal_formula_for_two_values():
-    assert predicted_live([1.0, 1.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0], 8) == pytest.approx(1 - 0.25**8 - 0.75**8)
 
 
 def test_pass_at_k_averages_every_draw_of_k():

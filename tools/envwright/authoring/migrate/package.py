@@ -43,7 +43,10 @@ from envwright.packages.pyproject import Pyproject, parse_requirement
 from envwright.text.python_source import parse_python
 
 TEMPLATES = Path(__file__).parent / "templates"
-KEPT_TABLES = ("project.urls", "tool.envwright.answer", "tool.envwright.reward", "tool.envwright.worker")
+KEPT_TABLES = (
+    *("project.authors", "project.maintainers", "project.urls", "project.optional-dependencies"),
+    *("tool.envwright.answer", "tool.envwright.reward", "tool.envwright.worker"),
+)
 """Tables of pyproject.toml whose values are kept. Only vf-eval of 0.3 reads `tool.verifiers.eval`, which is not."""
 KNOWN = {
     "completion": "completion_of(trace)",

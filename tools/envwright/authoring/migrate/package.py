@@ -128,7 +128,8 @@ def _pyproject(file: Path, new: str, module: str, original: Original) -> str:
     lines += ["[build-system]", 'requires = ["hatchling>=1.27,<2"]', 'build-backend = "hatchling.build"', ""]
     lines += ["[tool.hatch.build.targets.wheel]", f'packages = ["{module}"]', ""]
     for place in KEPT_TABLES:
-        lines += _tables(place, old.table(*place.split(".")))
+        *above, last = place.split(".")
+        lines += _tables(place, old.table(*above).get(last))
     required = {canonicalize_name(parse_requirement(one).name) for one in kept}
     for name, source in old.table("tool", "uv", "sources").items():
         if canonicalize_name(name) in required:  # a relative path stays: the new folder is beside the old one

@@ -13,9 +13,9 @@ from small_repository import small_repository
 
 ROOT = Path(__file__).parents[2]
 TOOLS = ROOT / "tools"
-MODULES = 469
-LINES = 86_790
-TESTS_LINES = 61_500
+MODULES = 464
+LINES = 86_418
+TESTS_LINES = 61_903
 """Of Python. A change that needs more says in its commit what it is worth, and raises the number."""
 RUN = """  first:
     backend: prime-rl

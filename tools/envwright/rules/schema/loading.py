@@ -137,14 +137,7 @@ def _known_fix(subject: Subject, failure: Failure) -> str | None:
             " module alone to see why."
         )
     if (absent := _NO_MODULE.search(failure.message)) is not None and absent[1] != "verifiers":
-        top = absent[1]
-        held = next((file for file in subject.package.files if {top, f"{top}.py"} & {*file.split("/")}), None)
-        if held is not None:
-            return f"Include it in the wheel, which lacks it: {held} lies in the environment's folder."
-        return (
-            f"Add the package that has {top} to project.dependencies, then `envwright lock {name}`. If it is code of "
-            f"your repository, move it into {subject.package.module}."
-        )
+        return _missing_module_fix(subject, absent[1])
     if failure.type in ("AttributeError", "ImportError") and _OF_EARLY_V1.search(failure.message):
         return (
             "It is written for verifiers.v1 as it was from 0.1.14 to 0.2. Port it to that of 0.3.1 or later, which the"
@@ -162,19 +155,35 @@ def _known_fix(subject: Subject, failure: Failure) -> str | None:
             'Write elsewhere, such as below `Path.home() / ".cache"`: the folder of an installed package is read-only '
             "here and on many machines."
         )
-    package, absent = subject.package, _IN_WHEEL.search(failure.message)
-    beside = "/.envwright/" in failure.message or _RELATIVE_FILE.search(failure.message)
-    if failure.type == "FileNotFoundError" and not absent and beside:
+    if failure.type == "FileNotFoundError" and (file := _missing_file_fix(subject.package, failure)) is not None:
+        return file
+    return _other_split(failure)
+
+
+def _missing_module_fix(subject: Subject, top: str) -> str:
+    held = next((file for file in subject.package.files if {top, f"{top}.py"} & {*file.split("/")}), None)
+    if held is not None:
+        return f"Include it in the wheel, which lacks it: {held} lies in the environment's folder."
+    return (
+        f"Add the package that has {top} to project.dependencies, then `envwright lock {subject.entry.name}`. If it is "
+        f"code of your repository, move it into {subject.package.module}."
+    )
+
+
+def _missing_file_fix(package: Package, failure: Failure) -> str | None:
+    """The next step for a file that the package reads and that is not installed with it."""
+    absent = _IN_WHEEL.search(failure.message)
+    if absent is None and ("/.envwright/" in failure.message or _RELATIVE_FILE.search(failure.message)):
         return (
             f"Ship the file within {package.module}, and read it by `importlib.resources`: an installed package has"
             " neither its repository around it nor its folder as the working folder."
         )
-    if failure.type == "FileNotFoundError" and absent and absent[1] in package.files:
-        single = f"{package.module_path}.py"
-        module = single if single in package.files else package.module_path
-        included = f'include = ["{module}", "{absent[1]}"]'
-        return f"Include {absent[1]} in the wheel, which lacks it. For hatchling: `[tool.hatch.build] {included}`."
-    return _other_split(failure)
+    if absent is None or absent[1] not in package.files:
+        return None
+    single = f"{package.module_path}.py"
+    module = single if single in package.files else package.module_path
+    included = f'include = ["{module}", "{absent[1]}"]'
+    return f"Include {absent[1]} in the wheel, which lacks it. For hatchling: `[tool.hatch.build] {included}`."
 
 
 @rule("SCH042", gate="schema")

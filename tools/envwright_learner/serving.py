@@ -223,7 +223,8 @@ class SampledTurns:
     def turn(self, messages: Sequence[Message]) -> Turn | None:
         """The turn that a conversation continues, `None` if its last message was not sampled here.
 
-        If a reply occurs more than once, the first is used, because their tokens are equal.
+        Of several with exactly this text the first is used, although their tokens may differ: `trajectory` finds the
+        one that a later turn continues.
         """
         return next((entry.turn for entry in self._alike(messages)), None)
 

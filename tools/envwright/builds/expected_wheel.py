@@ -7,21 +7,31 @@ differ.
 
 from __future__ import annotations
 
+import re
 import shutil
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from envwright.builds.interpreter import interpreter_for
-from envwright.builds.wheel import SOURCES, BuiltWheel, describe_wheel, digests, has_its_files, made_by, sha256_of
+from envwright.builds.wheel import (
+    SOURCES,
+    BuiltWheel,
+    describe_wheel,
+    digests,
+    has_its_files,
+    installed_digest,
+    made_by,
+    sha256_of,
+)
 from envwright.declarations.package import Package
 from envwright.system.scratch_folder import scratch_folder
 from envwright.system.workspace import Workspace
 from envwright.text.plain_data import foreign_json
 
 EXPECTED = "expected-"
-RECORD = "RECORD"
-"""The file of a wheel that repeats the digests of the others."""
+_METADATA = re.compile(r"[^/]+\.dist-info/(?!RECORD$).+")
+"""Files of a wheel about itself, but for the one that repeats the digests of the others."""
 
 
 @contextmanager
@@ -50,14 +60,18 @@ def expected_wheel(package: Package, workspace: Workspace) -> Iterator[BuiltWhee
 
 
 def is_as_expected(expected: BuiltWheel, built: BuiltWheel) -> bool:
-    """Whether a build made the expected wheel: the same files with the same content, but for the record of their
-    digests."""
+    """Whether a build made the expected wheel: the same files, installed with the same content. What only the installer
+    writes, and the record of digests, do not count."""
 
-    def content(overlay: Path) -> dict[str, str | None]:
+    def metadata(overlay: Path) -> dict[str, str | None]:
         found = digests(overlay)
-        return {name: found.get(name) for name in built.wheel.files if not name.endswith(f".dist-info/{RECORD}")}
+        return {name: found.get(name) for name in built.wheel.files if _METADATA.fullmatch(name)}
 
-    return expected.wheel.files == built.wheel.files and content(expected.overlay) == content(built.overlay)
+    return (
+        expected.wheel.files == built.wheel.files
+        and installed_digest(expected.overlay) == installed_digest(built.overlay)
+        and metadata(expected.overlay) == metadata(built.overlay)
+    )
 
 
 def _last_built(package: Package, workspace: Workspace) -> tuple[BuiltWheel, dict[str, str]] | None:

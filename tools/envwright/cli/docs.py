@@ -178,7 +178,7 @@ def _named(action: argparse.Action) -> str:
 
 
 def _cell(text: str) -> str:
-    return (text % {} if "%(" not in text else text).replace("|", "\\|")
+    return text.replace("|", "\\|")
 
 
 def render_registry(schema: Mapping[str, Any]) -> str:

@@ -21,8 +21,8 @@ from envwright_emulator.server import EmulatedHub, emulator
 
 from envwright import exit_codes
 from envwright.cli import arguments
-from envwright.declarations.problem import DeclarationError
 from envwright.declarations.registry import load_registry
+from envwright.declarations.tool_source import REGISTRY_FILE
 from envwright.exit_codes import CommandError
 from envwright.hub.access import find_prime, install_prime
 from envwright.system.loopback import PortTaken
@@ -58,7 +58,7 @@ def add_arguments_emulator(command: argparse.ArgumentParser) -> None:
     )
     command.add_argument("--user", default="rehearsal", metavar="NAME", help="the key's user (default: rehearsal)")
     command.add_argument(
-        "--team", action="append", metavar="NAME", help="a team of that user (default: the owner in registry.yaml)"
+        "--team", action="append", metavar="NAME", help="a team of that user (default: the owners in registry.yaml)"
     )
     command.add_argument("--key", default="emulated-key", metavar="KEY", help="the key with all permissions")
     add_behaviour(command)
@@ -109,11 +109,13 @@ def run_emulator(options: argparse.Namespace) -> int:
 
 
 def registered_owners(root: Path) -> list[str]:
-    """The owners that registry.yaml publishes for: teams of the emulator's user. None if there is no registry."""
-    try:
-        registry = load_registry(root)
-    except DeclarationError:
+    """The owners that registry.yaml publishes for: teams of the emulator's user; empty if there is no registry.
+
+    Raises `DeclarationError` if the registry is wrong.
+    """
+    if not (root / REGISTRY_FILE).is_file():
         return []
+    registry = load_registry(root)
     return sorted({registry.owner, *(entry.owner for entry in registry.environments.values() if entry.owner)})
 
 
@@ -154,7 +156,7 @@ def run_rehearse(options: argparse.Namespace) -> int:
 
 
 def _rehearsed(root: Path, folder: Path, options: argparse.Namespace) -> int:
-    stage = folder / root.name
+    stage = folder / "copy" / root.name  # beside the folders of the Hub and of home, whatever its name
     registry = load_registry(root)
     with emulator(
         folder / "hub",
@@ -212,7 +214,8 @@ def _play(
     )
     if done.returncode == exit_codes.INTERRUPTED:
         raise KeyboardInterrupt
-    return _Played(title, shown, done.returncode, len(hub.writes()) - before)
+    code = done.returncode if done.returncode >= 0 else exit_codes.ERROR  # ended by a signal
+    return _Played(title, shown, code, len(hub.writes()) - before)
 
 
 def _variables(folder: Path, hub: EmulatedHub) -> dict[str, str]:
@@ -244,7 +247,8 @@ def _print_outcome(
             print(f"  run {submitted['name']} ({submitted['status']})")
         print("The second release changed nothing." if not repeated else f"The second release made {repeated} changes.")
         failed = [scene.title for scene in played if scene.exit_code]
-        print(f"Failed: {'; '.join(failed)}" if failed else "A merge would succeed.")
+        succeeds = "A second release must not change anything." if repeated else "A merge would succeed."
+        print(f"Failed: {'; '.join(failed)}" if failed else succeeds)
     if exit_codes.FAIL in codes or (repeated and not any(codes)):
         return exit_codes.FAIL
     return max(codes)

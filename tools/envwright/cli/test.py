@@ -25,7 +25,10 @@ MEANING = {0: exit_codes.PASS, 1: exit_codes.FAIL, 2: exit_codes.FAIL, 4: exit_c
 def add_arguments(command: argparse.ArgumentParser) -> None:
     arguments.environment(command)
     command.add_argument(
-        "pytest", nargs=argparse.REMAINDER, metavar="PYTEST ARGUMENTS", help="passed to pytest unchanged"
+        "pytest",
+        nargs=argparse.REMAINDER,
+        metavar="PYTEST ARGUMENTS",
+        help="passed to pytest; paths may begin at the environment",
     )
 
 

@@ -274,6 +274,8 @@ def _submit(root: Path, registry: Registry, options: argparse.Namespace) -> int:
         if not options.quiet:
             print(f"{each.run.spec.name}: submitting", file=sys.stderr, flush=True)
         outcome = carry_out(situation, each)
+        if not options.quiet:  # known even if a later one fails
+            print(situation.access.scrubber.text(f"{each.run.spec.name}: {outcome}"), file=sys.stderr, flush=True)
         outcomes[each.run.spec.name] = outcome.outcome
         states[each.run.spec.name] = str(outcome)
     results = [run_result(each.run, states[each.run.spec.name], each.decision.next) for each in decided]

@@ -11,7 +11,7 @@ from envwright import exit_codes
 from envwright.exit_codes import CommandError
 from envwright.facts.reward_numbers import finite_number
 from envwright.hub.access import HubAccess, Prime
-from envwright.hub.client import ROWS_OF_PAGE, TRIES, HubCall, call_hub, numbered_pages
+from envwright.hub.client import ROWS_OF_PAGE, TRIES, HubAnswer, HubCall, call_hub, numbered_pages
 
 MOST_SAMPLED_STEPS = 12
 """Steps whose rollouts are read, at most a page of each."""
@@ -154,8 +154,13 @@ def read_run(prime: Prime, access: HubAccess, id: str, stop: threading.Event) ->
         volume=str(row.get("volumeName") or ""),
         error=str(row.get("errorMessage") or ""),
         analysis=_analysis(row.get("failureAnalysis")),
-        unread=(*(f"{name}: {answers[name].message}" for name in paths if answers[name].outcome == "failed"), *unread),
+        unread=(*(f"{name}: {answers[name].message}" for name in paths if not _is_known(answers[name])), *unread),
     )
+
+
+def _is_known(answer: HubAnswer) -> bool:
+    """Whether the platform says what there is, or that there is nothing; a key may be refused it."""
+    return answer.outcome in ("ok", "missing")
 
 
 def _rollouts(
@@ -167,7 +172,7 @@ def _rollouts(
     calls = [HubCall(str(step), f"{base}/samples", {"step": step, "page": 1, "limit": ROWS_OF_PAGE}) for step in steps]
     answers = call_hub(prime, access, calls, stop)
     found = {step: answers[str(step)] for step in steps}
-    failed = [f"rollouts of step {step}: {each.message}" for step, each in found.items() if each.outcome == "failed"]
+    failed = [f"rollouts of step {step}: {each.message}" for step, each in found.items() if not _is_known(each)]
     return {step: tuple(each.rows("samples")) for step, each in found.items()}, failed
 
 
@@ -191,7 +196,8 @@ def histogram_of(answer: Mapping[str, Any]) -> Histogram | None:
     """The histogram of an answer, or `None` if there is none that can be read whole.
 
     The prime CLI returns `bins` or `chartData.histogramData` unchanged (prime 0.18.0, api/rl.py), and the names of
-    a bin's fields are not documented. So the usual names are read, and a bin without them is ignored.
+    a bin's fields are not documented. So the usual names are read, and one bin without them makes the whole
+    histogram unreadable.
     """
     chart = answer.get("chartData") or answer.get("chart_data")
     raw = answer.get("bins") or (chart.get("histogramData") if isinstance(chart, Mapping) else None)
@@ -243,5 +249,5 @@ def read_training_offer(prime: Prime, access: HubAccess, stop: threading.Event) 
         if price is not None and row.get("gpuType"):
             prices[str(row["gpuType"])] = price
     names = (str(each["name"]) for each in models.rows("models") if each.get("name"))
-    failed = [answers[part].message for part in ("models", "gpus") if answers[part].outcome not in ("ok", "missing")]
+    failed = [answers[part].message for part in ("models", "gpus") if not _is_known(answers[part])]
     return TrainingOffer(tuple(dict.fromkeys(names)), prices, "; ".join(failed))

@@ -30,6 +30,11 @@ sys.exit(main())
 PASSED_ON = ("TERM", "COLORTERM", "NO_COLOR", "FORCE_COLOR", "PY_COLORS", "COLUMNS", "LINES", "CI", "PYTEST_ADDOPTS")
 """Variables of the terminal and of pytest; the user's other variables are not passed on, as in the gates."""
 
+EXPRESSIONS = ("-k", "-m", "-p", "-o", "-W", "-r")
+"""Options of pytest whose value is no path, although a file may have its name."""
+LEAVING_OUT = ("--deselect", "--ignore", "--ignore-glob")
+"""Options whose value is a path that does not select tests."""
+
 
 def run_pytest(
     entry: EnvironmentEntry,
@@ -76,13 +81,13 @@ def _with_paths(arguments: Sequence[str], folder: Path, root: Path) -> list[str]
     """The arguments with paths relative to the root; the environment's folder without paths."""
     found = False
     given = []
-    for argument in arguments:
+    for before, argument in zip(("", *arguments), arguments, strict=False):
         path, separator, rest = argument.partition("::")
-        known = None if argument.startswith("-") else _inside(path, folder, root)
+        known = None if argument.startswith("-") or before in EXPRESSIONS else _inside(path, folder, root)
         if known is None:
             given.append(argument)
         else:
-            found = True
+            found = found or before not in LEAVING_OUT
             given.append(f"{known}{separator}{rest}")
     return given if found else [*given, os.path.relpath(folder, root)]
 

@@ -276,12 +276,12 @@ def make_plan(root: Path, names: Sequence[str], changed: str | None, stop: threa
     choice = _chosen(root, registry, names, changed)
     concerned = _concerned_runs(registry, choice)
     removed = tuple(sorted(choice.change.removed_runs)) if choice.change else ()
-    beside = sorted(set().union(*concerned.values()) & set(registry.environments) - set(choice.names))
+    used = set().union(*concerned.values())
+    beside = sorted(used & set(registry.environments) - set(choice.names))
     read = (*choice.names, *beside)
     broken: dict[str, ReleaseStep] = {}
     desired = [each for name in read if (each := _desired(root, registry, name, broken))]
     access, prime = hub_access(), find_prime()
-    used = set().union(*concerned.values())
     external = [entry for name, entry in registry.external.items() if choice.whole or name in used]
     anything = bool(choice.whole or read or external or removed)
     hub, not_asked = (
@@ -315,7 +315,7 @@ def make_plan(root: Path, names: Sequence[str], changed: str | None, stop: threa
         whose=hub.identity.slug if hub else "",
         not_asked=not_asked,
         prime=hub.prime if hub else "",
-        notes=(*_notes(choice, hub, registry), *further_notes, *_unnamed(len(left) - len(named))),
+        notes=(*_notes(root, choice, hub, registry), *further_notes, *_unnamed(len(left) - len(named))),
     )
     return Planned(plan, registry, access, prime, hub, there)
 
@@ -527,7 +527,7 @@ def _unnamed(count: int) -> Iterator[str]:
         )
 
 
-def _notes(choice: _Choice, hub: HubState | None, registry: Registry) -> Iterator[str]:
+def _notes(root: Path, choice: _Choice, hub: HubState | None, registry: Registry) -> Iterator[str]:
     change = choice.change
     for name in choice.names:
         mode = registry.environments[name].sandbox
@@ -536,8 +536,11 @@ def _notes(choice: _Choice, hub: HubState | None, registry: Registry) -> Iterato
             yield f"{name} declares `sandbox: {mode}`: its code {what}, here and in every check"
     if change is not None:
         yield change.reason
+        before = registry_at(root, change.base) if change.base and change.removed else None
         for name in sorted(change.removed):
-            yield f"{name} was removed here; {registry.owner}/{name} stays on the Hub until you delete it there"
+            former = before.environments.get(name) if before else None
+            owner = former.owner if former else registry.owner
+            yield f"{name} was removed here; {owner}/{name} stays on the Hub until you delete it there"
     if hub is not None and not hub.identity.may_write:
         yield "the key can read environments but not write them: the Hub would refuse a release"
     for owner, why in (hub.unlisted if hub else {}).items():

@@ -68,7 +68,7 @@ class Release:
         earlier = self.proven.earlier.get(step.desired.name)
         return entry if earlier is None else _continued(entry, earlier)
 
-    def apply(self, plan: ReleasePlan, done: Callable[[LedgerEntry], None]) -> list[LedgerEntry]:
+    def apply(self, plan: ReleasePlan, done: Callable[[LedgerEntry], None]) -> None:
         """Carry out the plan; `done` gets each entry whenever it changes, from several threads.
 
         Afterwards, the published wheels that entries wait for have to be loaded, by a process without the key.
@@ -85,7 +85,6 @@ class Release:
             entries = [self.not_reached(step) for step in plan.steps]
             for part in parts:
                 entries = self._side_by_side(part, entries, done)
-            return entries
 
     def _side_by_side(
         self,
@@ -285,18 +284,18 @@ def carry_out_plan(
             lost = {entry.step.desired.name for entry in ledger.entries if not entry.is_ready}
             ready = planned.there - lost | {each.step.desired.name for each in ledger.entries if each.is_ready}
             situation = Situation(root, planned.registry, planned.access, planned.prime, ready, stop)
-            ledger.runs = _submitted(situation, planned.plan.runs)
+            _submit(situation, planned.plan.runs, ledger.runs)
         ledger.interrupted = False
     return file
 
 
-def _submitted(situation: Situation, planned: tuple[PlannedRun, ...]) -> list[dict[str, Any]]:
-    """The results of the runs; an error in one does not lose the record of the release."""
+def _submit(situation: Situation, planned: tuple[PlannedRun, ...], results: list[dict[str, Any]]) -> None:
+    """Submit the due runs, and add each result as soon as it is known: an error or an interrupt loses none."""
     due = [run.name for run in planned if run.action == "submit"]
-    others = _not_due(planned)
+    results += _not_due(planned)
     try:
-        submitted = [asdict(carry_out(situation, each)) for each in decided_runs(situation, due)] if due else []
-        return [*others, *submitted]
+        for each in decided_runs(situation, due) if due else ():
+            results.append(asdict(carry_out(situation, each)))
     except Interrupted:
         raise
     except Exception as error:
@@ -304,7 +303,8 @@ def _submitted(situation: Situation, planned: tuple[PlannedRun, ...]) -> list[di
         named = str(error) if expected else f"envwright failed here: {type(error).__name__}: {error}"
         result = situation.access.scrubber.text(named)
         said_next = "envwright train: it reads the list of runs first"
-        return [*others, *(asdict(Submission(name, "unknown", result, said_next)) for name in due)]
+        known = {each["name"] for each in results}
+        results += [asdict(Submission(name, "unknown", result, said_next)) for name in due if name not in known]
 
 
 def _not_due(planned: Iterable[PlannedRun]) -> list[dict[str, Any]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -17,6 +18,9 @@ NO_ORACLE = "NoOracle"
 ORACLE_ERROR = "OracleError"
 """Type of the worker's failure for an invalid reply of tests/oracle.py."""
 
+_IN_ORACLE = re.compile(rf'^  File "(?:[^"\n]*/)?{re.escape(ORACLE_FILE)}", line ', re.MULTILINE)
+"""A step of a traceback."""
+
 
 def scores_of(subject: Subject, policy: str) -> list[Score]:
     """The conversations of one policy that have a finite reward."""
@@ -30,8 +34,8 @@ def gold_by_task(subject: Subject) -> dict[int, Score]:
 
 def is_of_the_oracle(failure: Failure) -> bool:
     """Whether a failure comes from the oracle and not from the environment's own code."""
-    in_oracle = failure.place is not None and failure.place.file.endswith(ORACLE_FILE)
-    return in_oracle or ORACLE_FILE in failure.traceback or failure.type in (NO_ORACLE, ORACLE_ERROR)
+    in_oracle = failure.place is not None and failure.place.file == ORACLE_FILE
+    return in_oracle or bool(_IN_ORACLE.search(failure.traceback)) or failure.type in (NO_ORACLE, ORACLE_ERROR)
 
 
 def failed_by_the_oracle(subject: Subject, score: Score) -> bool:

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from envwright.facts.observed import Failure, Rollout
 
 REWARD_TOLERANCE = 1e-6
-"""The least difference between the reward of a rollout and the predicted one."""
+"""The greatest difference between the reward of a rollout and the predicted one that counts as equal."""
 
 
 def _named(rollout: Rollout) -> str:
@@ -309,7 +309,7 @@ def rollouts_are_surplus(subject: Subject) -> Iterator[Found]:
             task, index = twice[0]
             yield Found(
                 f"rollout {index} of {policy} on task {task} appears {times[twice[0]]} times"
-                + (f", and so do {len(twice) - 1} others" if len(twice) > 1 else ""),
+                + (f"; {len(twice)} rollouts appear more than once" if len(twice) > 1 else ""),
                 Evidence(count=len(twice), of=len(times), details={"policy": policy, "twice": twice[:20]}),
             )
         asked = facts.rollouts_asked.get(policy)

@@ -75,7 +75,7 @@ class Drifted:
 
 
 def drift(sample: RolloutSample, facts: Facts, baseline: Baseline, margin: float) -> Drifted | None:
-    """The paired difference by task, or `None` without a baseline."""
+    """The paired difference by task; `None` if the baseline is of another policy, or has too few of the tasks."""
     if baseline.policy != sample.policy:
         return None
     now = means_now(sample, facts)
@@ -141,8 +141,7 @@ def measures(rows: Sequence[RecordedScore], share: Callable[[float], float]) -> 
         "interval": None if estimate is None else [_rounded(estimate.low), _rounded(estimate.high)],
         "confidence": CONFIDENCE,
         "functions": {
-            name: {"mean": _rounded(mean(function_clusters)), "count": len(function_clusters)}
-            for name, function_clusters in sorted(scores.items())
+            name: {"mean": _rounded(mean(values)), "count": len(values)} for name, values in sorted(scores.items())
         },
         "tasks": {
             key: {"count": len(rewards), "mean": _rounded(mean([share(reward) for reward in rewards]))}
@@ -152,8 +151,8 @@ def measures(rows: Sequence[RecordedScore], share: Callable[[float], float]) -> 
 
 
 def disagreements(baseline: Mapping[str, Any], rows: Sequence[RecordedScore]) -> list[str]:
-    """The differences between a baseline and its rows. The interval and the tasks' shares are not compared: they follow
-    from rows and from settings that may have changed since.
+    """The differences between a baseline and its rows. Interval, confidence and the tasks' shares are not compared: they
+    follow from rows and from settings that may have changed since.
     """
     now = measures(rows, float)
     wrong = [
@@ -167,6 +166,9 @@ def disagreements(baseline: Mapping[str, Any], rows: Sequence[RecordedScore]) ->
         recorded, found = (each and each.get("mean") for each in (there, here))
         if not _close(recorded, found):
             wrong.append(f"the mean of {name} is {recorded!r}, the rollouts have {found!r}")
+        counted, scored = (each and each.get("count") for each in (there, here))
+        if counted != scored:
+            wrong.append(f"the count of {name} is {counted!r}, the rollouts have {scored!r}")
     counts = {key: each.get("count") for key, each in baseline.get("tasks", {}).items()}
     if counts != {key: each["count"] for key, each in now["tasks"].items()}:
         wrong.append("its tasks are not those of the rollouts")

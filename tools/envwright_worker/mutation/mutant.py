@@ -75,11 +75,11 @@ class Mutator:
     def _swapped_code(self, filename: str, mutant: Mapping[str, Any]) -> Iterator[None]:
         originals = self._original(filename)
         mutated = _codes(_compiled(mutant["source"], filename))
-        keys = {(code.co_qualname, code.co_firstlineno): key for key, code in originals.items()}
+        keys = {_place_of(code): key for key, code in originals.items()}
         swaps = []
         for function in self._functions.get(filename, ()):
             old = function.__code__
-            key = keys.get((old.co_qualname, old.co_firstlineno))
+            key = keys.get(_place_of(old))
             new = mutated.get(key) if key else None
             if key and new is not None and new != originals[key]:
                 swaps.append((function, old, _with_freevars(new, old, mutant["source"], filename)))
@@ -177,6 +177,11 @@ def _codes(code: CodeType) -> dict[FunctionKey, CodeType]:
                 counts[constant.co_qualname] += 1
                 waiting.append(constant)
     return found
+
+
+def _place_of(code: CodeType) -> tuple[Any, ...]:
+    """Name and place, with columns: one line may have several lambdas."""
+    return (code.co_qualname, code.co_firstlineno, *code.co_positions())
 
 
 def _with_freevars(new: CodeType, old: CodeType, source: str, filename: str) -> CodeType:

@@ -18,7 +18,7 @@ from envwright_worker.policies.baselines import oracle
 from envwright_worker.search import properties
 from envwright_worker.search.coverage import Coverage
 from envwright_worker.search.exploit_search import ExploitSearch, SearchInput
-from envwright_worker.search.grading import CandidateGrader, Spent
+from envwright_worker.search.grading import TOLERANCE, CandidateGrader, Spent
 from envwright_worker.search.material import PROBE_TASKS, ProbeTask, chance_of, probe_tasks_of
 from envwright_worker.session import Session
 
@@ -247,6 +247,6 @@ def _holds_when_played(
             session.cut("search", "replayed finds", 0, 1)
             return False
         reward = rows[earned["task"]]["reward"]
-        if reward is None or reward < earned["reward"] - 1e-6:
+        if reward is None or reward < earned["reward"] - TOLERANCE:
             return False
     return True

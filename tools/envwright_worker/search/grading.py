@@ -109,23 +109,23 @@ class CandidateGrader:
         graded = self._seen[key] = self.graded(self._score(place, reply, blind), place, reply)
         return graded
 
-    def graded(self, text: Mapping[str, Any], place: int, reply: str) -> Graded:
-        self._file(text, place, reply)
-        functions = text["functions"]
+    def graded(self, score: Mapping[str, Any], place: int, reply: str) -> Graded:
+        self._file(score, place, reply)
+        functions = score["functions"]
         content = {
             name: (each["score"] or 0.0) * each["weight"]
             for name, each in functions.items()
             if each["kind"] == "reward" and each["weight"] > 0 and not self._is_format(name)
         }
-        return Graded(text["reward"], content, {name: each["score"] for name, each in functions.items()})
+        return Graded(score["reward"], content, {name: each["score"] for name, each in functions.items()})
 
     def _is_format(self, name: str) -> bool:
         return "format" in name.lower() if self._formats is None else name in self._formats
 
-    def _file(self, text: Mapping[str, Any], place: int, reply: str) -> None:
-        failures = [(each["function"], each["failure"]) for each in text.get("failures") or ()]
-        if text.get("failure"):
-            failures.append(("scoring", text["failure"]))
+    def _file(self, score: Mapping[str, Any], place: int, reply: str) -> None:
+        failures = [(each["function"], each["failure"]) for each in score.get("failures") or ()]
+        if score.get("failure"):
+            failures.append(("scoring", score["failure"]))
         if not failures:
             return
         known = {(each["function"], each["type"]): number for number, each in enumerate(self.broken)}
@@ -172,7 +172,7 @@ class CandidateGrader:
         return 0.0 if graded.reward is None else (graded.reward - base) / gain
 
     def try_out(self, reply: str, *, whole: bool = False) -> CandidateTrial:
-        """A blind candidate on two tasks, and on the others if it earns anything there."""
+        """A blind candidate on two tasks, and on the others if it earns anything there or `whole` is set."""
         graded = [self.grade(place, reply) for place in (0, 1)]
         shares = [self.share(place, each) for place, each in enumerate(graded)]
         if whole or max(shares) > 0.02:

@@ -31,8 +31,8 @@ _FRACTION = re.compile(r"\s*-?\d+\s?/\s?\d+\s*", re.ASCII)
 _FENCE = re.compile(r"```[ \t]*([\w+#-]*)[ \t]*\n(.*?)```", re.DOTALL)
 _OTHER_CODE = re.compile(
     r"#include\s*[<\"]|\b(?:function|fn|func)\s+\w+\s*\([^)]*\)[^\n{]*\{|=>\s*\{|\bpublic\s+(?:static|class)\b"
-    r"|^\s*(?:SELECT|INSERT|UPDATE|DELETE|CREATE|WITH)\b[\s\S]+\b(?i:FROM|INTO|SET|TABLE|AS)\b"
-    r"|^\s*(?:select|insert|update|delete|create|with)\b[\s\S]+\b(?:from|into|set|table|as)\b",
+    r"|^[ \t]*(?:SELECT|INSERT|UPDATE|DELETE|CREATE|WITH)\b[\s\S]+\b(?i:FROM|INTO|SET|TABLE|AS)\b"
+    r"|^[ \t]*(?:select|insert|update|delete|create|with)\b[\s\S]+\b(?:from|into|set|table|as)\b",
     re.MULTILINE,
 )
 """Must not match prose that begins with "Select" or mentions "function f(x)"."""
@@ -114,7 +114,8 @@ def as_json(value: Any) -> str | None:
 
 
 def as_list(value: Any) -> list[str] | None:
-    """A flat list: a real one, one written in JSON or Python, or parts between commas, semicolons or lines.
+    """A flat list: a real one, one written in JSON or Python, or parts between commas, semicolons, bars or
+    lines.
 
     The parts may be in brackets (`[red, blue]`); where a part would cut brackets in two, as of `[0, 1)`, there is none.
     """
@@ -211,7 +212,8 @@ def as_latex(value: Any) -> str | None:
     if re.search(r"[^\W\d_]{3}", bare) or not text:
         return None
     if len(text) > 1 and text[0] == text[-1] == "$":
-        text = text.strip("$").strip()
+        inner = text.strip("$").strip()
+        text = text if "$" in inner else inner  # several formulas
     return text
 
 

@@ -46,8 +46,8 @@ if TYPE_CHECKING:
 
 NOT_A_NUMBER = "NotANumber"
 """Type of the worker's failure for a function that did not return a number."""
-_HUGE_NUMBER = re.compile(r"\d{4300}")
-"""The number of digits from which `int` raises."""
+_HUGE_NUMBER = re.compile(r"\d{4301}")
+"""More digits than `int` converts."""
 _OTHER_ARGUMENTS = re.compile(r"(\w+\.(\w+))\(\) (?:missing \d+|takes \d+|got an unexpected)")
 """The message of a `TypeError` for a method."""
 NOT_FINITE = "NotFinite"
@@ -122,7 +122,7 @@ def _without_reward(subject: Subject, score: Score) -> Found:
     refuses = refuses_reply(subject, score)
     place, fix = (None, None) if score.failure is None else _hook_and_fix(subject, score.failure)
     silent = ", ".join(name for name, scored in score.functions.items() if scored.score is None)
-    why = f"{silent} returned no number" if silent else "no function returned a reason"
+    why = f"{silent} returned no number" if silent else "its functions returned numbers, but it has no reward"
     return Found(
         f"task {score.task} ({score.policy}) got no reward: {described(score.failure) if score.failure else why}",
         of_conversation(subject.facts, score, failure=score.failure),
@@ -231,7 +231,7 @@ def function_raises(subject: Subject) -> Iterator[Found]:
     """A reward function or metric raises.
 
     What: No reward function and no metric raises on any reply: empty, malformed, right or wrong. A warning if only
-    replies that are longer than the declared runs allow, or contain a number of 4,300 digits, raise.
+    replies that are longer than the declared runs allow, or contain a number of more than 4,300 digits, raise.
     Why: Training gets noise instead of a reward. v0 turns the exception into 0.0 with a line in the log, v1 fails the
         rollout.
     Fix: Handle that reply where it is parsed, and return the reward that it deserves.
@@ -317,10 +317,10 @@ def _never_scored(subject: Subject, kind: Literal["reward", "metric"]) -> list[R
     """Declared functions that neither scored nor failed in any conversation."""
     if all(score.reward is None for score in subject.facts.scores):
         return []
-    failed_functions = {failed.function for score in subject.failing for failed in score.failures}
-    failed_functions.update(*(speakers(score.functions) for score in subject.conversations))
+    called = {failed.function for score in subject.failing for failed in score.failures}
+    called.update(*(speakers(score.functions) for score in subject.conversations))
     wanted = [function for function in subject.functions if is_reward(function) == (kind == "reward")]
-    return [function for function in wanted if function.name not in failed_functions]
+    return [function for function in wanted if function.name not in called]
 
 
 @rule("RWD024", gate="rewards")
@@ -385,7 +385,7 @@ def _network(subject: Subject, *, of_the_package: bool) -> Iterator[Found]:
         for attempt in subject.facts.network
         if attempt.stage == "rewards"
         and (attempt.place is not None) == of_the_package
-        and not (attempt.place and attempt.place.file.endswith(ORACLE_FILE))
+        and not (attempt.place and attempt.place.file == ORACLE_FILE)
     ]
     if attempts:
         addresses = list(dict.fromkeys(attempt.address for attempt in attempts))

@@ -130,13 +130,13 @@ def test_migration_keeps_quotes_in_texts_of_pyproject(tmp_path: Path):
     text = pyproject.read_text().replace('"What products cost."', """'The word "no", and a \\d.'""")
     text = text.replace('[tool.envwright.answer]\ntype = "number"', "[tool.envwright]  # ours\nworker.fresh = true")
     text += 'answer = { type = "number", tolerance = 1e-6 }\n[project.urls]\n"Bug reports" = "https://x.test"\n'
-    text += '[[project.authors]]\nname = "Ada"\n[project.optional-dependencies]\nplots = ["matplotlib"]\n'
+    text += '[[project.authors]]\nname = "Ada"\n'
     pyproject.write_text(text.replace('"datasets>=3.3,<6"', """'numpy>=2; python_version < "3.13"'"""))
     made = tomllib.loads(files_of(folder, "old-one", "new-one")["pyproject.toml"])
     assert made["tool"]["envwright"] == {"worker": {"fresh": True}, "answer": {"type": "number", "tolerance": 1e-6}}
     project = made["project"]
     assert project["urls"] == {"Bug reports": "https://x.test"}
-    assert (project["authors"], project["optional-dependencies"]) == ([{"name": "Ada"}], {"plots": ["matplotlib"]})
+    assert project["authors"] == [{"name": "Ada"}]
     assert project["description"] == 'The word "no", and a \\d.'
     assert project["dependencies"] == ["verifiers>=0.4.0,<0.5", 'numpy>=2; python_version < "3.13"']
 

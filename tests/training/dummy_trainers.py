@@ -82,8 +82,7 @@ def write_checkout(folder: Path, variables: dict[str, str]) -> None:
     folder.mkdir()
     oldest = f"{sys.version_info[0]}.{sys.version_info[1]}"
     project = f'[project]\nname = "trainer"\nversion = "1"\nrequires-python = ">={oldest}"\n'
-    extra = "[project.optional-dependencies]\nfsdp = []\n[tool.uv]\npackage = false\n"
-    (folder / "pyproject.toml").write_text(project + extra)
+    (folder / "pyproject.toml").write_text(f"{project}[tool.uv]\npackage = false\n")
     files = {
         "hydra.py": RECORDER,
         "examples/verifiers_env/train.py": RECORDER,

@@ -13,7 +13,7 @@ from envwright.declarations.declared_text import leads_inside
 from envwright.hub.access import hub_access
 from envwright.models.run_rollouts import with_rollouts
 from envwright.packages.content import reward_digest
-from envwright.reports.printing import print_message, print_text
+from envwright.reports.printing import READER_IS_GONE, print_message, print_text
 from envwright.reports.run_report import RunReport, render_run, render_run_markdown, write_run
 from envwright.text.plain_data import plain_data
 from envwright.training.declared_runs import packages_of_runs
@@ -63,7 +63,7 @@ def run(options: argparse.Namespace) -> int:
     while True:
         code, report = _look(checkout, options, stop)
         is_gone = any(finding.rule == "DGN014" for finding in report.findings)
-        if not getattr(options, "follow", False) or report.status in ENDED or is_gone:
+        if not getattr(options, "follow", False) or report.status in ENDED or is_gone or READER_IS_GONE.is_set():
             return code
         if stop.wait(options.interval):
             return exit_codes.INTERRUPTED

@@ -62,7 +62,7 @@ def _fixed(machine: Machine, workspace: Workspace) -> int:
     except InUse as error:
         print(error, file=sys.stderr)
         return 0
-    return len(machine.unsound)
+    return sum(not folder.exists() for folder in machine.unsound)
 
 
 def _lines(checks: list[HealthCheck], fixed: int) -> Iterator[str]:

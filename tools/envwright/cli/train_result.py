@@ -384,7 +384,7 @@ def _next(run: FinishedRun, report: RunReport, answer: RunAnswer) -> Iterator[st
     if report.status in ("running", "queued"):
         yield f"the run goes on: envwright watch {spec.name} --follow, then this command for its last step"
     hours, most = _hours(run), run.fixed.budget.max_gpu_hours
-    if report.status not in ("running", "queued", "finished"):
+    if report.status not in ("running", "queued", "finished") and not _reached_its_end(run, report):
         over = hours is not None and most is not None and hours >= most
         why = f"its budget of {most:g} GPU hours ended it" if over else "it did not finish"
         then = "raise budget.max_gpu_hours" if over else "continue"

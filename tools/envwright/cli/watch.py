@@ -37,7 +37,7 @@ from envwright.packages.content import strict_digest
 from envwright.packages.git import revision_of
 from envwright.packages.repository import Repository
 from envwright.reports.page import VERDICT_STYLES, Page
-from envwright.reports.printing import for_terminal, print_text
+from envwright.reports.printing import READER_IS_GONE, for_terminal, print_text
 from envwright.reports.result import DECIDING, EnvironmentResult, ValidationResult, finding_kind
 from envwright.reports.terminal import causes
 from envwright.reports.written import PAGE, write_or_name_reports
@@ -81,7 +81,8 @@ def watch(options: argparse.Namespace) -> int:
                 keys = ", ".join(f"{key}: {meaning}" for key, meaning in KEYS.items())
                 print_text(f"watching {name}; {keys if sys.stdin.isatty() else 'Ctrl-C ends it'}\n")
                 watching.validate(templates)
-                while (event := _next(events)) not in ("q", INTERRUPTED):
+                event = ""
+                while not READER_IS_GONE.is_set() and (event := _next(events)) not in ("q", INTERRUPTED):
                     watching.act(event, templates)
         finally:
             stop.set()

@@ -6,6 +6,7 @@ import os
 import posixpath
 import shutil
 import sys
+import threading
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
@@ -39,6 +40,8 @@ _COMMANDS: dict[FindingKind, str] = {
     "warning": "warning",
     "advice": "notice",
 }
+READER_IS_GONE = threading.Event()
+"""Set when nobody reads standard output any more: commands that go on only to print end then."""
 
 
 def print_text(text: str, *, guard: bool = True, stream: TextIO | None = None) -> None:
@@ -52,6 +55,8 @@ def print_text(text: str, *, guard: bool = True, stream: TextIO | None = None) -
         stream.write(text)
         stream.flush()
     except BrokenPipeError:
+        if stream is sys.stdout:
+            READER_IS_GONE.set()
         os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 

@@ -168,7 +168,10 @@ def report_of(run: Followed, found: tuple[Finding, ...], registry_text: str = ""
     series = run.series
     spec = run.spec
     planned, last = run.planned_steps or (spec.max_steps if spec else None), run.metrics.last_step
-    of_files: RunStatus = "finished" if planned and last is not None and last >= planned else "unknown"
+    trained = series.get("reward")
+    counts_from_zero = trained is not None and trained.points[0][0] == 0
+    is_done = planned is not None and last is not None and last + counts_from_zero >= planned
+    of_files: RunStatus = "finished" if is_done else "unknown"
     settings = ("batch_size", "group_size", "learning_rate", "max_steps", "seq_len")
     config = {name: getattr(spec, name) for name in settings} if spec else {}
     return RunReport(

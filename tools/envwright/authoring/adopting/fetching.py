@@ -211,7 +211,10 @@ def _unreached(source: GitSource, output: str) -> str:
 
 def _shown(address: str) -> str:
     """An address without a user name and password."""
-    parts = urlsplit(address)
+    try:
+        parts = urlsplit(address)
+    except ValueError:  # of a remote: git takes more
+        return "an invalid address"
     if not parts.hostname or not (parts.username or parts.password) or parts.scheme == "ssh":
         return address
     return urlunsplit(parts._replace(netloc=parts.netloc.rpartition("@")[2]))

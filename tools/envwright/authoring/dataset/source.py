@@ -25,7 +25,8 @@ NumberedRow = tuple[int, DatasetRow]
 LONGEST_CSV_FIELD = 16 * 2**20
 """Characters that one field of a CSV file may have; the library's own limit is 128 Ki."""
 LONGEST_COLUMN_NAME = 8
-"""Words; half as many with a question mark: a name such as `Is it prime?` is no row."""
+"""The most words of a column's name."""
+NAMES_COLUMNS = "Add a header, such as question,answer."
 QUOTING = "Quote fields that contain separators or line breaks, and double the quotes in them."
 SPLIT_WORDS = ("train", "training", "test", "testing", "validation", "valid", "val", "dev", "eval")
 _SPLIT_NAMES = {"training": "train", "testing": "test", "valid": "validation", "val": "validation"}
@@ -184,13 +185,15 @@ def _separated(file: Path) -> Iterator[DatasetRow]:
         begins = 1
         try:
             names = reader.fieldnames or ()
-            if any(len(name.split()) > LONGEST_COLUMN_NAME / (2 if "?" in name else 1) for name in names):
-                message = f"{file}:1: the first line is a row, not a header"
-                raise SourceProblem(message, "Add a header, such as question,answer.")
+            no_header = SourceProblem(f"{file}:1: the first line is a row, not a header", NAMES_COLUMNS)
+            if any(len(name.split()) > LONGEST_COLUMN_NAME for name in names):
+                raise no_header
             if twice := [name for name, count in Counter(names).items() if name.strip() and count > 1]:
                 raise SourceProblem(f"{file}:1: has the column {twice[0]!r} twice", "Give each column its own name.")
             begins = reader.line_num + 1
-            for row in reader:
+            for number, row in enumerate(reader):
+                if number == 0 and any("?" in name and "?" in (row[name] or "") for name in names):
+                    raise no_header  # below the header `Is it prime?` stand answers, below a question stand questions
                 if "".join(row.pop(None, ())).strip():  # empty fields at the end lose nothing
                     raise SourceProblem(f"{file}:{reader.line_num}: has more fields than the header", QUOTING)
                 yield row

@@ -44,7 +44,7 @@ from envwright.text.python_source import parse_python
 
 TEMPLATES = Path(__file__).parent / "templates"
 KEPT_TABLES = (
-    *("project.authors", "project.maintainers", "project.urls", "project.optional-dependencies"),
+    *("project.authors", "project.maintainers", "project.urls"),
     *("tool.envwright.answer", "tool.envwright.reward", "tool.envwright.worker"),
 )
 """Tables of pyproject.toml whose values are kept. Only vf-eval of 0.3 reads `tool.verifiers.eval`, which is not."""

@@ -54,20 +54,18 @@ class LaunchScript:
         """Stop before anything else if a secret is not set."""
         self.lines.append(f': "${{{secret}:?is not set: the trainer cannot start without it}}"')
 
-    def use_checkout(self, variable: str, title: str, create: str | None) -> None:
+    def use_checkout(self, variable: str, title: str, create: str) -> None:
         """Find a trainer's checkout by its absolute path, and its own virtual environment.
 
-        `create` is the command that creates it, for the message if it is missing; `None` if uv creates it.
+        `create` is the command that creates it, for the message if it is missing.
         """
         self.lines += [
             f': "${{{variable}:?the folder of a checkout of {title}}}"',
             f'{variable}=$(cd "${variable}" && pwd)',
             f'VENV="${variable}/.venv"',
+            f'[ -x "$VENV/bin/python" ] || {{ echo "$VENV does not exist; in ${variable} run: {create}" >&2; exit 2; }}',
+            EXPORTED,
         ]
-        if create is not None:
-            message = f"$VENV does not exist; in ${variable} run: {create}"
-            self.lines.append(f'[ -x "$VENV/bin/python" ] || {{ echo "{message}" >&2; exit 2; }}')
-        self.lines.append(EXPORTED)
 
     def create_environment(self) -> None:
         """Create a virtual environment for this run alone, if it is missing."""

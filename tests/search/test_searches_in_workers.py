@@ -186,7 +186,6 @@ def session_of(rewards: Sequence[float], sent: list[Any], *, derived: bool, is_l
         adapter=SimpleNamespace(conversational=False),
         asked_oracle=lambda task, _: says(task.data["answer"]),
         scored_once=scored,
-        loop=None,
         policies=SimpleNamespace(
             oracle=SimpleNamespace(derived=derived),
             answer=SimpleNamespace(type="number", tolerance=0.0),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import time
 from collections.abc import Callable
 from contextlib import contextmanager
@@ -41,7 +40,6 @@ class Code:
         self.kept = {0: SimpleNamespace(data={})}
         self.reward = reward
         self.adapter = SimpleNamespace(conversational=False)
-        self.loop = asyncio.new_event_loop()
 
     def _row(self, completion: Any) -> dict[str, Any]:
         reward = self.reward(completion[-1]["content"])

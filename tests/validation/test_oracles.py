@@ -194,6 +194,17 @@ def called(prompt: str, *tools: dict[str, Any], **task: Any) -> list[tuple[str, 
             {"answer": '{"best": {"second": 2, "first": 1, "score": 1.0}}'},
             [("submit_sum", {"first": 1, "second": 2})],
         ),
+        (
+            "Go.",
+            (ADD,),
+            {
+                "info": {
+                    "start": {"first": 0, "second": 0},
+                    "calls": [{"name": "add", "arguments": {"first": 3, "second": 4}}],
+                }
+            },
+            [("add", {"first": 3, "second": 4})],
+        ),
         ("Choose.", (ADD, tool("check", first=INTEGER, second=INTEGER)), {"answer": '{"first": 1, "second": 2}'}, []),
     ],
 )
@@ -225,6 +236,15 @@ def test_trial_call_takes_values_that_the_task_holds_under_the_name_or_its_plura
     prompt = [{"role": "user", "content": "Book for Uma"}]
     calls = [trial_call(tool("book", room=TEXT), {"info": info}, prompt, number) for number in range(3)]
     assert [json.loads(call["function"]["arguments"])["room"] for call in calls] == values
+
+
+@pytest.mark.parametrize(
+    ("schema", "held", "values"),
+    [({"type": "string", "enum": ["a", "b"]}, ["c"], ["a", "b"]), ({"type": "integer"}, [float("inf")], [2, 3])],
+)
+def test_trial_call_takes_no_held_value_that_the_schema_refuses(schema: Any, held: list[Any], values: list[Any]):
+    calls = [trial_call(tool("set", mode=schema), {"modes": held}, [], number) for number in range(2)]
+    assert [json.loads(call["function"]["arguments"])["mode"] for call in calls] == values
 
 
 @pytest.mark.parametrize(("result", "reply"), [("Lima", "Lima"), ('{"result": 42}', "42"), ("[1, 2]", "[1, 2]")])

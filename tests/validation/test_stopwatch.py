@@ -36,12 +36,16 @@ def test_that_waits():
     time.sleep(600)
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def never():
     time.sleep(600)
 
 
 def test_with_a_fixture_that_waits(never):
+    pass
+
+
+def test_with_the_same_fixture(never):
     pass
 
 
@@ -67,9 +71,10 @@ def test_stopwatch_stops_hanging_tests_and_runs_others(tmp_path: Path):
     outcomes = Outcomes()
     options = ["-q", "-p", "no:cacheprovider", "-p", "no:xdist", "-o", "addopts=", f"--rootdir={tmp_path}", str(file)]
     pytest.main(options, plugins=[Stopwatch(0.5, 0.2), outcomes])
-    assert [outcome for outcome, _ in outcomes.by_test.values()] == ["failed", "failed", "failed", "passed"]
+    assert [outcome for outcome, _ in outcomes.by_test.values()] == [*["failed"] * 4, "passed"]
     assert "took longer than 0.5 s" in outcomes.by_test["test_that_works"][1]
-    assert "took longer than 0.2 s" in outcomes.by_test["test_that_waits"][1]
+    for name in ("test_that_waits", "test_with_the_same_fixture"):
+        assert "took longer than 0.2 s" in outcomes.by_test[name][1]
 
 
 def test_time_limit_inner_limit_keeps_outer_one():

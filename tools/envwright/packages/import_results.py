@@ -211,9 +211,8 @@ class _Reader:
             return
         declared, there = asked * each, len(self._imported.rows)
         message = f"metadata.json declares {asked} × {each} = {declared} rollouts, the file has {there}"
-        if declared > MOST_ROLLOUTS:
-            self._imported.refusals.append(LineProblem(0, f"{message}; at most {MOST_ROLLOUTS:,} can be read"))
-            return
+        if declared - there > MOST_ROLLOUTS:
+            raise NoResults(f"{message}; at most {MOST_ROLLOUTS:,} can be missing")
         if there != declared:
             self._imported.problems.append(LineProblem(0, message))
         for position in range(there, declared):

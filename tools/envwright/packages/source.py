@@ -524,12 +524,12 @@ def _loads_moving_dataset(call: ast.Call) -> bool:
         return isinstance(revision, ast.Constant) and revision.value in _MOVING
     path = call.args[0] if call.args else keywords.get("path")
     named = path.value if isinstance(path, ast.Constant) else None
-    if isinstance(named, str) and named.startswith((".", "/")):
-        return False  # a folder
+    is_folder = isinstance(named, str) and named.startswith((".", "/"))
     files = keywords.get("data_files") or keywords.get("data_dir")
     nodes = ast.walk(files) if files is not None else ()
     texts = [node.value for node in nodes if isinstance(node, ast.Constant) and isinstance(node.value, str)]
-    return named not in LOCAL_FORMATS or files is None or any("://" in text for text in texts)
+    is_remote = any("://" in text for text in texts)
+    return is_remote or (not is_folder and (named not in LOCAL_FORMATS or files is None))
 
 
 def named_datasets(folder: Path, files: Iterable[str]) -> list[WantedData]:

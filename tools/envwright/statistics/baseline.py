@@ -151,8 +151,10 @@ def measures(rows: Sequence[RecordedScore], share: Callable[[float], float]) -> 
 
 
 def disagreements(baseline: Mapping[str, Any], rows: Sequence[RecordedScore]) -> list[str]:
-    """The differences between a baseline and its rows. Interval, confidence and the tasks' shares are not compared: they
-    follow from rows and from settings that may have changed since.
+    """The differences between a baseline and its rows.
+
+    Interval, confidence and the tasks' shares are not compared: they follow from rows and from settings that may have
+    changed since.
     """
     now = measures(rows, float)
     wrong = [

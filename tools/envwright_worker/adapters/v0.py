@@ -15,7 +15,7 @@ import json
 import math
 import time
 from collections import defaultdict, deque
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import replace
 from typing import Any
@@ -189,7 +189,8 @@ class AdapterV0(Adapter):
         def check(value: Any) -> Any:
             trap = self._trap.get()
             if trap is not None and not (type(value) is float and math.isfinite(value)):
-                for item in value if group and isinstance(value, Iterable) else [value]:
+                is_sequence = hasattr(value, "__getitem__") and not isinstance(value, Mapping)
+                for item in value if group and is_sequence else [value]:
                     trap.checked(name, item)
             return value
 

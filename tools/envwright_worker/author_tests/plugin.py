@@ -213,6 +213,10 @@ def _number(value: float | None) -> str:
     return "no number" if value is None else f"{value:.7g}"
 
 
+class FixtureOutOfTime(OutOfTime, pytest.fail.Exception):  # type: ignore[misc]
+    """One of pytest's own exceptions, which it keeps as the outcome of a fixture for the other tests that use it."""
+
+
 class Stopwatch:
     """A time limit for each test and for its fixtures, and a shorter one for tests after a test that hung."""
 
@@ -224,7 +228,7 @@ class Stopwatch:
     def pytest_runtest_call(self) -> Generator[None, object, object]:
         """Run one test, or its fixtures, under the limit; a traceback shows the line at which the time ran out."""
         try:
-            with time_limit(self._seconds):
+            with time_limit(self._seconds, FixtureOutOfTime):
                 return (yield)
         except OutOfTime:
             self._seconds = min(self._seconds, self._impatient)

@@ -304,8 +304,11 @@ def filled(
     """
     known = schema.get("$defs", {}) if known is None else known
     low, high = scale or (0, 1)
-    referred = [known[schema["$ref"].rpartition("/")[2]]] if "$ref" in schema else []
-    for one in referred or schema.get("anyOf") or schema.get("allOf") or ():
+    if "$ref" in schema:
+        name = schema["$ref"].rpartition("/")[2]
+        others = {key: one for key, one in known.items() if key != name}  # a schema may refer to itself
+        return filled(known[name], right, scale, others) if name in known else None
+    for one in schema.get("anyOf") or schema.get("allOf") or ():
         if one.get("type") != "null":
             return filled(one, right, scale, known)
     if options := schema.get("enum") or ([schema["const"]] if "const" in schema else []):
@@ -314,9 +317,12 @@ def filled(
     kind = next((one for one in kinds if one != "null"), None) if isinstance(kinds, list) else kinds
     if kind == "object" or "properties" in schema:
         return {name: filled(one, right, scale, known) for name, one in (schema.get("properties") or {}).items()}
-    if kind == "array":  # of verdicts one, of texts none: they may be what is wrong
-        item = filled(schema.get("items") or {}, right, scale, known)
-        return [] if isinstance(item, str) else [item]
+    if kind == "array":  # of verdicts one, of all else none: it may be what is wrong
+        items = schema.get("items") or {}
+        shown = known.get(str(items.get("$ref")).rpartition("/")[2], items)
+        parts = (shown.get("properties") or {"": shown}).values()
+        is_verdict = any(part.get("type") == "boolean" or "enum" in part for part in parts)
+        return [filled(items, right, scale, known)] if is_verdict else []
     end = schema.get("maximum", high) if right else schema.get("minimum", low)
     simple: dict[Any, Any] = {"boolean": right, "number": float(end), "integer": int(end)}
     return simple.get(kind, "yes" if right else "no")

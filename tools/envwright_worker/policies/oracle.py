@@ -356,8 +356,10 @@ def call_asked_for(
     offered = {_plain(tool["name"]): tool for tool in map(_function, tools) if tool.get("name")}
     prompt = _spoken(messages)
     named = [] if has_answer else _named_in(prompt, offered)
-    calls = next(_expected_calls(task, offered, DEEPEST, named), None) or _call_from_prompt(
-        task, prompt, offered, only_named=has_answer
+    calls = (
+        next(_expected_calls(task, offered, DEEPEST, named), None)
+        or next(_taken_calls(task, offered, DEEPEST), None)
+        or _call_from_prompt(task, prompt, offered, only_named=has_answer)
     )
     if calls is None:
         return None
@@ -392,7 +394,9 @@ def trial_call(
     for place, (name, schema) in enumerate(_required(described).items()):
         kind = _kind_of(schema)
         named = _named_value(name, kind, task, prompt)
-        if named is None and (held := list(dict.fromkeys(_held_values(task, name, DEEPEST)))):
+        held = [] if name in ("prompt", "system_prompt") else list(dict.fromkeys(_held_values(task, name, DEEPEST)))
+        held = [value for value in held if value in kind.get("enum", [value])]
+        if named is None and held:
             named = held[number % len(held)]
         arguments[name] = _trial_value(kind, named, prompt, number + place)
     return tool_call(number, {"name": str(described["name"]), "arguments": arguments})
@@ -485,10 +489,7 @@ def _spoken(messages: Sequence[Message]) -> str:
 def _expected_calls(
     value: Any, offered: Mapping[str, Any], depth: int, named: Sequence[str] = ()
 ) -> Iterator[list[NamedCall]]:
-    """Every list of calls of offered tools in a value, in JSON or not, or of names alone that the prompt names.
-
-    Last come calls whose arguments an object gives.
-    """
+    """Every list of calls of offered tools in a value, in JSON or not, or of names alone that the prompt names."""
     if isinstance(value, str) and value.lstrip()[:1] in ("[", "{"):
         value = json_value(value)
     if isinstance(value, list) and value:
@@ -503,6 +504,15 @@ def _expected_calls(
     if depth and isinstance(value, (list, Mapping)):
         for one in value.values() if isinstance(value, Mapping) else value:
             yield from _expected_calls(one, offered, depth - 1, named)
+
+
+def _taken_calls(value: Any, offered: Mapping[str, Any], depth: int) -> Iterator[list[NamedCall]]:
+    """Every call whose arguments an object in a value gives, in JSON or not, the innermost first."""
+    if isinstance(value, str) and value.lstrip()[:1] in ("[", "{"):
+        value = json_value(value)
+    if depth and isinstance(value, (list, Mapping)):
+        for one in value.values() if isinstance(value, Mapping) else value:
+            yield from _taken_calls(one, offered, depth - 1)
     if isinstance(value, Mapping) and depth < DEEPEST and (call := _taking(value, offered)):
         yield [call]
 
@@ -611,7 +621,7 @@ def _converted(value: Any, kind: Any) -> Any:
             return int(value)
         if kind == "number":
             return float(value)
-    except (TypeError, ValueError):
+    except (OverflowError, TypeError, ValueError):
         return None
     if kind == "boolean":
         return {"true": True, "false": False}.get(str(value).lower())

@@ -427,4 +427,4 @@ def _expected(name: str, expectation: Expectation, text: str) -> dict[str, Any]:
     return {"of": name, "low": low, "high": high, "outside": expectation.operator == "!=", "text": text}
 
 
-JOBS = {"mutation": StageJob(_request, _run, lambda observation: observation.scoring is not None)}
+JOBS = {"mutation": StageJob(_request, _run, lambda observation: "rewards" in observation.collected.completed)}

@@ -59,11 +59,12 @@ class LaunchScript:
 
         `create` is the command that creates it, for the message if it is missing.
         """
+        missing = f"$VENV does not exist; in ${variable} run: {create}"
         self.lines += [
             f': "${{{variable}:?the folder of a checkout of {title}}}"',
             f'{variable}=$(cd "${variable}" && pwd)',
             f'VENV="${variable}/.venv"',
-            f'[ -x "$VENV/bin/python" ] || {{ echo "$VENV does not exist; in ${variable} run: {create}" >&2; exit 2; }}',
+            f'[ -x "$VENV/bin/python" ] || {{ echo "{missing}" >&2; exit 2; }}',
             EXPORTED,
         ]
 

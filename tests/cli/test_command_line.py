@@ -215,11 +215,11 @@ def test_registry_reference_has_values_and_meaning_of_keys() -> None:
     }
     schema = {
         "required": ["version"],
-        "properties": {"version": {"const": 1, "description": "V."}},
+        "properties": {"version": {"const": 1, "description": "20 % | 30 %."}},
         "$defs": {"EnvironmentKeys": local, "ExternalKeys": {}, "RunKeys": {}, "share": share},
     }
     page = render_registry(schema)
-    assert "| `version` | `1` | V. Required. |" in page
+    assert "| `version` | `1` | 20 % \\| 30 %. Required. |" in page
     assert "| `gates.low` | number, at least 0, less than 1 | D. |" in page
 
 

@@ -100,6 +100,9 @@ CASES = {
             "a function without a record": recorded(
                 {"functions": {**BASELINE["functions"], "luck": {"mean": 1.0, "count": 20}}}
             ),
+            "another count of a function": recorded(
+                {"functions": {**BASELINE["functions"], "correct_answer": {"mean": 0.5, "count": 19}}}
+            ),
             "fewer rollouts": recorded({"rollouts": 21}),
             "other rollouts": recorded({"rows": "sha256:others"}),
             "other tasks": recorded({"tasks": {}}),

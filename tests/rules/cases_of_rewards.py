@@ -29,6 +29,7 @@ GUIDED_TO_GOLD = (
     {"role": "user", "content": "Lower."},
     {"role": "assistant", "content": "<answer>40</answer>"},
 )
+CONTESTS = Place("contests/oracle.py", 11)
 UNSAID = FunctionScore(None, 0.5, "reward")
 
 
@@ -267,7 +268,10 @@ CASES = {
         silent={"a reward is another rule's": declaring(function("runs_the_code", 0.5))},
     ),
     "RWD026": RuleCases(
-        fires={"scoring": subject(network=(attempt("rewards"),))},
+        fires={
+            "scoring": subject(network=(attempt("rewards"),)),
+            "a module named like the oracle": subject(network=(replace(attempt("rewards"), place=CONTESTS),)),
+        },
         silent={
             "loading is another rule's": subject(network=(attempt("load"),)),
             "on a library's own account": subject(network=(replace(attempt("rewards"), place=None),)),
@@ -295,6 +299,8 @@ CASES = {
     "RWD032": RuleCases(
         fires={
             "raised": unscored(),
+            "raised in a module named like the oracle": unscored(place=CONTESTS),
+            "raised with the name of the oracle": unscored(traceback="ValueError: not in tests/oracle.py"),
             "without a word": subject(scores=scores(nop={"reward": None, "again": ()})),
             "an agent's reply is refused on purpose": refused_by_raise(),
         },

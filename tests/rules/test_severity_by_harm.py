@@ -70,14 +70,14 @@ def raising_on(reply: str, policy: str = "echo") -> Subject:
     return subject(scores=(*scores(), score(policy, 0, reply, failures=(failed,), **lost)))
 
 
-def test_exception_on_a_huge_number_is_a_warning() -> None:
-    each = raising_on("9" * 5_000)
-    assert the("RWD020", each).severity == "warning"
-    assert judge(each).gates["rewards"].verdict == "pass"
-
-
-def test_exception_on_an_ordinary_reply_is_an_error() -> None:
-    assert the("RWD020", raising_on("nothing")).severity == "error"
+@pytest.mark.parametrize(
+    ("reply", "severity", "verdict"),
+    [("9" * 4_301, "warning", "pass"), ("9" * 4_300, "error", "fail"), ("nothing", "error", "fail")],
+)
+def test_exception_is_a_warning_only_on_a_number_that_int_refuses(reply: str, severity: str, verdict: str) -> None:
+    each = raising_on(reply)
+    assert the("RWD020", each).severity == severity
+    assert judge(each).gates["rewards"].verdict == verdict
 
 
 @pytest.mark.parametrize(

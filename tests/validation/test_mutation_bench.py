@@ -193,6 +193,30 @@ def test_mutator_changes_the_default_of_the_function_that_runs(tmp_path: Path, s
     assert not code["is_short"]("four")
 
 
+OPERATORS = """
+def load():
+    return {"+": lambda a, b: a + b, "-": lambda a, b: a - b}
+
+
+OPERATORS = load()
+"""
+
+
+@pytest.mark.parametrize(
+    ("changed", "results"),
+    [
+        ('"+": lambda a, b: a - b', [2, 2]),
+        ('"-": lambda a, b: a + b', [8, 8]),
+        ("XX+XX", [8, 2]),
+        ("XX-XX", [8, 2]),
+    ],
+)
+def test_mutator_changes_only_its_lambda_of_a_line(tmp_path: Path, changed: str, results: list[int]):
+    code, mutant = loaded(tmp_path, OPERATORS, changed)
+    with Mutator(tmp_path).applied(mutant):
+        assert [operator(5, 3) for operator in code["OPERATORS"].values()] == results
+
+
 OF_A_CLOSURE = """
 def load(bonus):
     def scale(reply, by=bonus + 1):

@@ -40,6 +40,14 @@ def test_removed_environment_needs_folder_entry_and_docs(
     assert set(Repository.load(root).packages) == {"word-problems"}
 
 
+def test_docs_leaves_a_handwritten_codeowners(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    root = small_repository(tmp_path / "repository", "number_guess")
+    (root / "CODEOWNERS").write_text("* @acme/rl\n")
+    assert main(["docs", "--root", str(root)]) == exit_codes.PASS
+    assert (root / "CODEOWNERS").read_text() == "* @acme/rl\n"
+    assert "was written by hand" in capsys.readouterr().err
+
+
 def test_removed_environment_that_a_run_uses_is_named(tmp_path: Path):
     root = small_repository(tmp_path / "repository", "number_guess", "word_problems")
     with (root / "registry.yaml").open("a") as registry:

@@ -34,7 +34,10 @@ CASES = {
     ),
     "SMK003": RuleCases(
         fires={"a plain zero": one_more(reward=0.0, timed_out=True, stop="timeout_reached")},
-        silent={"in time": subject()},
+        silent={
+            "in time": subject(),
+            "endless is another rule's": one_more(timed_out=True, failure=failure("timeout", "EndlessConversation")),
+        },
     ),
     "SMK004": RuleCases(
         fires={"none": one_more(reward=None, predicted=None)},

@@ -179,9 +179,16 @@ def test_grader_counts_equal_replies_once_and_stops_at_limit() -> None:
     assert bounded.evaluations == 2
 
 
-def test_grader_keeps_each_broken_function_once() -> None:
+@pytest.mark.parametrize(("reward", "alike"), [(0.5, True), (0.49, False)])
+def test_reply_that_keeps_under_half_of_the_gain_is_not_like_gold(reward: float, alike: bool) -> None:
+    met = grader(9)
+    met.meet(Graded(1.0, {"correct": 1.0}), Graded(0.0))
+    assert met.like_gold(0, Graded(reward, {"correct": 1.0})) == alike
+
+
+def test_grader_keeps_each_broken_function_once_with_its_shortest_reply() -> None:
     failure = {"kind": "raised", "type": "ValueError", "message": "no number"}
     broken = grader(9, failures=[{"function": "correct", "failure": failure}])
-    for reply in ("a", "b"):
+    for reply in ("aa", "a", "b"):
         broken.grade(0, reply)
     assert [(each["function"], each["reply"]) for each in broken.broken] == [("correct", "a")]

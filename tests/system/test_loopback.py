@@ -14,11 +14,12 @@ from envwright.system.loopback import PortTaken, served
 Opened = Callable[[], AbstractAsyncContextManager[web.Application]]
 
 
-def opened_for(start: float = 0.0, error: Exception | None = None) -> Opened:
+def opened_for(start: float = 0.0, error: Exception | None = None, end: float = 0.0) -> Opened:
     @asynccontextmanager
     async def opened() -> AsyncIterator[web.Application]:
         await asyncio.sleep(start)
         yield web.Application()
+        await asyncio.sleep(end)
         if error:
             raise error
 
@@ -37,6 +38,12 @@ def test_served_that_does_not_start_leaves_no_thread(monkeypatch: pytest.MonkeyP
     with pytest.raises(TimeoutError), served("slow", opened_for(start=60.0)):
         pass
     assert "slow" not in {thread.name for thread in threading.enumerate()}
+
+
+def test_served_that_does_not_end_in_time_raises(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(loopback, "STOP_SECONDS", 0.1)
+    with pytest.raises(TimeoutError, match="lasting did not end"), served("lasting", opened_for(end=1.0)):
+        pass
 
 
 def test_served_port_of_another_program_is_taken() -> None:

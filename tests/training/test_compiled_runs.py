@@ -240,6 +240,10 @@ def test_compiled_command_names_only_forwarded_secrets() -> None:
     assert command[-2:] == ("-e", "WANDB_API_KEY")
 
 
+def test_compiled_command_resumes_from_the_declared_run() -> None:
+    assert compiled("prime", resume={"run": "a-run"}).command[-2:] == ("--resume-from", "a-run")
+
+
 def test_compiled_portable_schema_omits_both_spellings_with_note() -> None:
     made = compiled("prime", eval={"tasks": 20}, difficulty_filter=True)
     evaluated = made.native.values["orchestrator"]["eval"]

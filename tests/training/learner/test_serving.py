@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from envwright_learner.rendering import TemplateRenderer
-from envwright_learner.serving import LostTurn, PolicyServer, SampledTurns, SamplingRequest, Turn, joined
+from envwright_learner.serving import LostTurn, PolicyServer, SampledTurns, Sampler, SamplingRequest, Turn, joined
 from letters import CHAT, Letters, end
 
 ASKED = [{"role": "user", "content": "Say ab."}]
@@ -75,6 +75,38 @@ def test_served_invalid_request_is_refused_with_reason(
         ask(server, **body)
     assert refused.value.code == 400
     assert expected in json.loads(refused.value.read())["error"]["message"]
+
+
+def test_served_reply_is_cut_at_the_requested_length() -> None:
+    requests: list[SamplingRequest] = []
+
+    def recorded(batch: Sequence[SamplingRequest]) -> list[tuple[Sequence[int], Sequence[float]]]:
+        requests.extend(batch)
+        return sample(batch)
+
+    with PolicyServer(TemplateRenderer(Letters(), [end(CHAT)]), recorded) as server:
+        [choice] = ask(server, max_tokens=1, temperature=0.5)["choices"]
+    assert (choice["message"]["content"], choice["finish_reason"]) == ("a", "length")
+    assert [(request.temperature, request.most) for request in requests] == [(0.5, 1)]
+
+
+def failing(_: Sequence[SamplingRequest]) -> list[tuple[Sequence[int], Sequence[float]]]:
+    raise RuntimeError("out of memory")
+
+
+REFUSING = f"{{% if 'ab' in messages[0].content %}}{{{{ raise_exception('no letters') }}}}{{% endif %}}{CHAT}"
+
+
+@pytest.mark.parametrize(
+    ("template", "sampler", "status", "error"),
+    [(CHAT, failing, 500, "out of memory"), (REFUSING, sample, 400, "no letters")],
+)
+def test_served_failure_is_kept_with_its_reason(template: str, sampler: Sampler, status: int, error: str) -> None:
+    with PolicyServer(TemplateRenderer(Letters(template), [end(CHAT)]), sampler) as server:
+        with pytest.raises(urllib.error.HTTPError) as refused:
+            ask(server)
+        assert refused.value.code == status
+        assert error in str(server.refused)
 
 
 def test_joined_turns_mask_environment_messages() -> None:

@@ -36,6 +36,11 @@ def test_secret_values_are_in_no_file(hub: EmulatedHub, speaker: Speaker, tmp_pa
     hub.break_with("POST /training/runs later reads=9")
     speaker("POST", "/training/runs", {"config": {"max_steps": 1}, "wandbApiKey": canary, "hfToken": canary})
     speaker("POST", "/training/runs", {"config": {"max_steps": 1}, "wandbApiKey": canary})
+    speaker.push()
+    [environment] = hub.state()["environment"]
+    config = {"num_examples": 1, "custom_secrets": {"SERPER_API_KEY": canary}}
+    sent = {"environment_ids": [environment["id"]], "inference_model": "acme/large", "eval_config": config}
+    assert speaker("POST", "/hosted-evaluations", sent).status == 201
     Speaker(hub.url, canary)("GET", "/user/whoami")
 
     written = b"".join(path.read_bytes() for path in tmp_path.rglob("*") if path.is_file())

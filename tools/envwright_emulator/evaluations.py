@@ -30,7 +30,8 @@ def create_hosted(hub: Hub, request: HubRequest) -> HubResponse:
     ids = request.fields.get("environment_ids")
     if not isinstance(ids, list) or not ids:
         raise HttpRefusal(422, [{"loc": ["body", "environment_ids"], "msg": "Field required"}])
-    sent = {"model_name": request.fields.get("inference_model"), "metadata": request.fields.get("eval_config") or {}}
+    config = without_secrets(request.fields.get("eval_config")) or {}
+    sent = {"model_name": request.fields.get("inference_model"), "metadata": config}
     made = _create(hub, request, account, [{"id": str(each)} for each in ids], sent, "PENDING")
     return HubResponse({"evaluation_id": made["evaluation_id"], "evaluation_ids": [made["evaluation_id"]]}, 201)
 

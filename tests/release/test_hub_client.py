@@ -34,10 +34,12 @@ def test_hub_access_prefers_variables_to_saved_settings(tmp_path: Path) -> None:
 
 
 def test_hub_access_reads_the_file_of_a_context(tmp_path: Path) -> None:
-    saved(tmp_path, api_key="usual")
+    saved(tmp_path, api_key="usual", team_id="cteam", base_url="https://usual")
     environ = saved(tmp_path, "environments/staging.json", api_key="staging")
     assert hub_access(environ | {"PRIME_CONTEXT": "staging"}).key == "staging"
     assert hub_access(environ | {"PRIME_CONTEXT": "../config"}).key == "usual"
+    built_in = HubAccess("usual", "", DEFAULT_URL, "prime login")
+    assert hub_access(environ | {"PRIME_CONTEXT": "Production"}) == built_in
 
 
 @pytest.mark.parametrize("text", ["", "[]", "no json"])

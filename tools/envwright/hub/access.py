@@ -149,18 +149,24 @@ def hub_access(environ: Mapping[str, str] = os.environ) -> HubAccess:
 
 
 def _saved(environ: Mapping[str, str]) -> Mapping[str, object]:
-    """The settings that `prime login` wrote for the current context; empty if there are none."""
+    """The settings of the current context; empty if there are none."""
     home = environ.get("HOME")
     if not home:
         return {}
-    return json_object(Path(home) / settings_file(environ))
+    saved = json_object(Path(home) / settings_file(environ))
+    return {"api_key": saved.get("api_key")} if _is_production(environ) else saved
 
 
 def settings_file(environ: Mapping[str, str] = os.environ) -> str:
-    """The file below the home folder in which `prime login` keeps the current context."""
+    """The file below the home folder in which the prime CLI keeps the key of the current context."""
     context = environ.get("PRIME_CONTEXT", "")
-    is_named = context.replace("-", "").replace("_", "").isalnum()
-    return f".prime/environments/{context}.json" if is_named else ".prime/config.json"
+    is_saved = context.replace("-", "").replace("_", "").isalnum() and not _is_production(environ)
+    return f".prime/environments/{context}.json" if is_saved else ".prime/config.json"
+
+
+def _is_production(environ: Mapping[str, str]) -> bool:
+    """Whether the current context is the CLI's own: the usual key, without a team, at the default addresses."""
+    return environ.get("PRIME_CONTEXT", "").lower() == "production"
 
 
 @dataclass(frozen=True)

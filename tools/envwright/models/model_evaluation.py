@@ -34,7 +34,7 @@ from envwright.system.workspace import Workspace
 
 MOST_TASKS = TASKS_SCORED
 MOST_TASKS_ELSEWHERE = 100_000
-"""The origins of rollouts that verifiers' own pool or the platform makes."""
+"""The most tasks of an evaluation on the platform."""
 RELAY_CODES = ("cost_ceiling_reached", "endpoint_un", "endpoint_refused", "relay_error")
 """Codes of errors of the relay, not of the environment."""
 STAGES = needed_by("smoke", "distribution")

@@ -135,6 +135,27 @@ def test_new_one_split_of_few_rows_says_that_none_are_held_out(
     assert "none are held out for evaluation: fewer than 32 different examples" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    ("train", "counts"),
+    [
+        (ROWS[:3], "3 of 3 rows of train can be read as numbers behind ####."),
+        (ROWS[:2] * 20, "2 of 40 rows of train can be read as numbers behind ####, each question once."),
+    ],
+)
+def test_new_too_few_rows_counts_those_of_the_split(
+    train: Sequence[Mapping[str, object]],
+    counts: str,
+    repository: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+):
+    (tmp_path / "data").mkdir()
+    write_rows(tmp_path / "data/train.jsonl", train)
+    write_rows(tmp_path / "data/test.jsonl", ROWS[3:])
+    assert new(repository, "more-sums", "--data", str(tmp_path / "data")) == 2
+    assert counts in capsys.readouterr().err
+
+
 def test_new_unknown_column_lists_the_columns(repository: Path, questions: Path, capsys: pytest.CaptureFixture[str]):
     assert new(repository, "more-sums", "--data", str(questions), "--question", "questoin") == 2
     error = capsys.readouterr().err

@@ -6,6 +6,7 @@ import json
 from dataclasses import replace
 from pathlib import Path
 
+import pytest
 from envwright.reports.before_after import (
     FOLDER,
     ComparisonReport,
@@ -13,11 +14,13 @@ from envwright.reports.before_after import (
     Interval,
     SideReport,
     TaskReport,
+    difference_text,
     document,
     read_comparisons,
     render_json,
 )
 from envwright.reports.blocks import render_markdown, render_text
+from envwright.reports.run_report import difference_of
 
 SIDE = SideReport("base", "endpoint", "acme/base", False, 16, 16, 8, Interval(0.25, 0.1, 0.4), 0.0, None)
 REPORT = ComparisonReport(
@@ -66,3 +69,10 @@ def test_comparison_text_has_answer_interval_and_tasks() -> None:
     assert "worse task 3: 1.000 to 0.500" in text
     assert "better k9: 0.000 to 0.100" in text
     assert "acme" not in render_text(document(REPORT, quiet=True))
+
+
+@pytest.mark.parametrize(("tasks", "text"), [((), "no tasks in common"), (REPORT.tasks[:1], "1 task in common")])
+def test_comparison_without_a_difference_counts_the_tasks_in_common(tasks: tuple[TaskReport, ...], text: str) -> None:
+    report = replace(REPORT, difference=None, tasks=tasks)
+    assert difference_text(report).startswith(text)
+    assert difference_of({"difference": None, "tasks_count": len(tasks)}) == difference_text(report)

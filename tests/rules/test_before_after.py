@@ -60,6 +60,8 @@ def test_comparison_of_few_tasks_is_undecided() -> None:
         before = sample({f"t{at}": [0.0] for at in range(count)})
         after = sample({f"t{at}": [1.0] for at in range(count)})
         assert before_after(TwoSides(before, after)).answer == answer
+    one = sample({"t0": [0.0]})
+    assert before_after(TwoSides(one, one)).reason == "1 task on both sides; fewer than 6 decide nothing"
     assert (least_tasks(0.95), least_tasks(0.99)) == (6, 8)
 
 

@@ -1,7 +1,7 @@
 """Restrictions on the environment's code; attempts to break them are recorded.
 
-Python's audit hooks see every connection that this process opens. They do not see connections of programs that it
-starts, so the variables of these contain no key.
+Python's audit hooks see every connection that Python code opens in this process. They do not see those of compiled
+libraries, nor of programs that it starts, so the variables of these contain no key.
 """
 
 from __future__ import annotations
@@ -47,7 +47,8 @@ class NetworkGuard:
             "socket.sendmsg": _address_of_connect,
             "socket.getaddrinfo": _address_of_lookup,
             "socket.gethostbyname": _address_of_lookup,
-            "socket.gethostbyaddr": _address_of_lookup,
+            "socket.gethostbyaddr": _address_of_reverse_lookup,
+            "socket.getnameinfo": _address_of_reverse_lookup,
         }
 
         def hook(event: str, arguments: tuple[Any, ...]) -> None:
@@ -107,6 +108,15 @@ def _address_of_lookup(arguments: tuple[Any, ...]) -> str | None:
     if _is_local(plain) or _as_address(plain) is not None:
         return None  # a numeric address needs no lookup
     return plain
+
+
+def _address_of_reverse_lookup(arguments: tuple[Any, ...]) -> str | None:
+    """A host whose name is looked up, which a numeric address needs as well."""
+    host = arguments[0]
+    if isinstance(host, tuple):  # `getnameinfo` has the port beside it
+        host = next(tuple.__iter__(host), None)
+    plain = _plain_host(host)
+    return None if _is_local(plain) else plain
 
 
 def _plain_host(host: object) -> str:

@@ -190,12 +190,17 @@ def document(report: ComparisonReport, *, quiet: bool = False) -> Iterator[Block
 def difference_text(report: ComparisonReport) -> str:
     """The difference with its interval, as a share of the range."""
     if report.difference is None:
-        return "no tasks in common"
+        return no_difference(len(report.tasks))
     low, high = report.range
     return (
         f"{report.difference.text(signed=True)} of the range {low:g} to {high:g}, "
         f"{report.confidence:.0%} interval, paired over {len(report.tasks)} tasks"
     )
+
+
+def no_difference(tasks: int) -> str:
+    """The reason why there is no difference over this many tasks in common."""
+    return "1 task in common, and a difference needs two" if tasks else "no tasks in common"
 
 
 def _side_row(name: str, side: SideReport) -> Sequence[str]:

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from envwright.facts.observed import adapter
 from envwright.hub.runs import RewardBin
+from envwright.reports.before_after import no_difference
 from envwright.reports.blocks import Block, Heading, Labelled
 from envwright.statistics.before_after import GoalAnswer
 from envwright.text.markdown import fenced, prose, table_cell
@@ -333,7 +334,7 @@ def difference_of(comparison: Mapping[str, Any]) -> str:
     """The paired difference with its interval, as a share of the reward's range."""
     found = comparison["difference"]
     if found is None:
-        return "no tasks in common"
+        return no_difference(comparison["tasks_count"])
     interval = "" if found["low"] is None else f" ({found['low']:+.3f} to {found['high']:+.3f})"
     return f"{found['value']:+.3f}{interval}, paired over {comparison['tasks_count']} tasks"
 

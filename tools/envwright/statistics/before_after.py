@@ -121,7 +121,8 @@ def _decided(samples: TwoSides[RolloutSample], estimate: Estimate | None, tasks:
             return "undecided", f"{missing} of {side.attempted} rollouts {name} have no reward"
     least = least_tasks(samples.after.confidence)
     if estimate is None or tasks < least:
-        return "undecided", f"{tasks} tasks on both sides; fewer than {least} decide nothing"
+        counted = "1 task" if tasks == 1 else f"{tasks} tasks"
+        return "undecided", f"{counted} on both sides; fewer than {least} decide nothing"
     if estimate.low > 0:
         return "better", f"the whole interval is above 0, over {tasks} tasks"
     if estimate.high < 0:

@@ -80,7 +80,8 @@ def _from_data(name: str, settings: NewSettings, generation: Generation) -> Envi
     else:
         source = open_local(Path(settings.data or ""), settings.split or "")
     rows = {split.name: list(numbered(split, MOST_ROWS)) for split in source.splits}
-    first = max(rows.values(), key=len)
+    longest = max(rows, key=lambda split: len(rows[split]))
+    first = rows[longest]
     columns = columns_of([row for _, row in first])
     asked = (settings.question or "", settings.solution or "")
     _refuse_unknown(columns, settings)
@@ -96,13 +97,14 @@ def _from_data(name: str, settings: NewSettings, generation: Generation) -> Envi
     )
     if gathered.examples:
         gathered.leave_out_answers(plan)
-    examples = next(iter(gathered.examples.values()), [])
+    split, examples = next(iter(gathered.examples.items()), (longest, []))
     if len(examples) < FEWEST_ROWS:
+        once = ", each question once" if gathered.repeated else ""
+        unread = f" (the first that cannot: {gathered.first_unreadable.reason})" if gathered.unreadable else ""
         raise CommandError(
-            f"{source.name}: {len(examples)} of {len(first)} rows can be read as {found.task}"
-            f" (the first that cannot: {gathered.first_unreadable.reason if gathered.unreadable else 'none'})."
-            f" An environment needs {FEWEST_ROWS}. `envwright inspect {source.name}` shows the columns; --question and"
-            " --solution name them, --answer names the kind of answer."
+            f"{source.name}: {len(examples)} of {len(rows[split])} rows of {split} can be read as {found.task}"
+            f"{once}{unread}. An environment needs {FEWEST_ROWS}. `envwright inspect {source.name}` shows the columns;"
+            " --question and --solution name them, --answer names the kind of answer."
         )
     splits = with_held_out(gathered.examples)
     _print_choices(source, found, gathered, columns, splits)

@@ -31,7 +31,7 @@ function answerSection(answer) {
 
 function differenceText(one) {
   const found = one.difference;
-  if (!found) return "no tasks in common";
+  if (!found) return one.tasks_count ? "1 task in common, and a difference needs two" : "no tasks in common";
   return `${signed(found.value)}${found.low === null ? "" : ` (${percent(one.confidence)} interval ${signed(found.low)} to ${signed(found.high)})`} of the range, paired over ${number(one.tasks_count)} tasks`;
 }
 

@@ -12,14 +12,13 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
 from envwright.text.plain_data import parsed_json
+from envwright_worker.endpoint.dialects import SILENCE
 from envwright_worker.messages import Message, text_of
 
-SILENCE = " "
-"""An empty reply, over HTTP: verifiers 0.1.14 and later call a truly empty message an error."""
 SAID = "ENVWRIGHTREPLYENVWRIGHT"
 """Placeholder of a reply whose tokens are known, to find the text that a template writes after it."""
 ToolSchemas = Sequence[Mapping[str, Any]]
@@ -107,9 +106,12 @@ class TemplateRenderer:
 
     def _behind(self, messages: Sequence[Message], place: int, tools: ToolSchemas) -> tuple[str, str]:
         """The end of the reply at `place`, and the template's text after it."""
-        stand_in = {**messages[place], "content": SAID}
-        text = self._text(_for_template([*messages[:place], stand_in, *messages[place + 1 :]]), tools)
-        _, found, behind = text.rpartition(SAID)
+        found = behind = ""
+        for stand_in in _stand_ins(messages[place]):
+            text = self._text(_for_template([*messages[:place], stand_in, *messages[place + 1 :]]), tools)
+            _, found, behind = text.rpartition(SAID)
+            if found:
+                break
         places = [(behind.find(closing), closing) for closing in self._closings if closing and closing in behind]
         if not found or not places:
             raise UnfitTemplate(f"the chat template closes a reply with a token other than {', '.join(self._closings)}")
@@ -127,6 +129,14 @@ class TemplateRenderer:
 
     def _tokens(self, text: str) -> list[int]:
         return list(self._tokenizer(text, add_special_tokens=False)["input_ids"])
+
+
+def _stand_ins(reply: Message) -> Iterator[Message]:
+    """The reply with the placeholder as its text, and for templates that then write only the calls, as the last name."""
+    yield {**reply, "content": SAID}
+    if calls := reply.get("tool_calls"):
+        *others, last = calls
+        yield {**reply, "tool_calls": [*others, {**last, "function": {**last["function"], "name": SAID}}]}
 
 
 def _for_template(messages: Sequence[Message]) -> list[dict[str, Any]]:

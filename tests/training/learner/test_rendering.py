@@ -83,14 +83,28 @@ def test_malformed_tool_call_is_returned_as_text(reply: str) -> None:
     assert speaker.reply(tokens(reply)) == {"role": "assistant", "content": reply}
 
 
-def test_tool_answer_is_rendered_after_its_call() -> None:
-    speaker = renderer()
-    result = tokens('<tool_call>\n{"name": "count", "arguments": {"of": "a b"}}\n</tool_call><|im_end|>')
+@pytest.mark.parametrize(
+    ("template", "called", "behind"),
+    [
+        (
+            CHAT,
+            '<tool_call>\n{"name": "count", "arguments": {"of": "a b"}}\n</tool_call>',
+            "\n<|im_start|>tool\n2<|im_end|>\n<|im_start|>assistant\n",
+        ),
+        (
+            LLAMA,  # writes no text beside a call
+            '{"name": "count", "parameters": {"of": "a b"}}',
+            "<|im_start|>tool\n\n2<|im_end|><|im_start|>assistant\n\n",
+        ),
+    ],
+)
+def test_tool_answer_is_rendered_after_its_call(template: str, called: str, behind: str) -> None:
+    speaker = renderer(template)
+    result = [*tokens(called), end(template)]
     speaker.heard(ASKED, [TOOL])
     reply = speaker.reply(result)
     answer = {"role": "tool", "tool_call_id": reply["tool_calls"][0]["id"], "content": "2"}
-    behind = speaker.heard_after([*ASKED, reply, answer], 1, [TOOL], result)
-    assert text(behind) == "\n<|im_start|>tool\n2<|im_end|>\n<|im_start|>assistant\n"
+    assert text(speaker.heard_after([*ASKED, reply, answer], 1, [TOOL], result)) == behind
 
 
 def test_template_error_is_reported_with_its_reason() -> None:

@@ -74,6 +74,20 @@ def test_overrides_replace_whole_lists() -> None:
     assert "declared" not in toml_text(made)
 
 
+def test_override_of_another_kind_is_named_by_the_replaced_path() -> None:
+    made = NativeConfig()
+    made.put("model.name", "qwen", "declared")
+    made.merge({"model": {"name": {"id": "x"}}}, "overrides")
+    assert made.misfits == {"model.name": "text is replaced by a table"}
+
+
+def test_empty_table_of_overrides_changes_no_table() -> None:
+    made = NativeConfig()
+    made.put("ckpt.interval", 10, "declared")
+    made.merge({"ckpt": {}, "wandb": {}}, "overrides")
+    assert made.values == {"ckpt": {"interval": 10}, "wandb": {}}
+
+
 def test_script_passes_every_argument_unchanged(tmp_path: Path) -> None:
     values = {"plain": "a/b-c", "text": 'it\'s $HOME `here` \\ "q"', "list": ["x", "y z"], "n": 1.5, "yes": True}
     arguments = arguments_of(config(values), hydra_value)

@@ -83,12 +83,14 @@ class NativeConfig:
         """Merge declared overrides: tables key by key, everything else as a whole; `None` removes a key."""
         for steps, value in leaves(overrides):
             holder = self.values
-            for step in steps[:-1]:
+            for depth, step in enumerate(steps[:-1], start=1):
                 if not isinstance(holder.get(step), dict):
-                    self._compare(steps, holder.get(step), {})
+                    self._compare(steps[:depth], holder.get(step), {})
                     holder[step] = {}
                 holder = holder[step]
             replaced = holder.get(steps[-1])
+            if value == {} and isinstance(replaced, dict):
+                continue  # it merges no key
             self._compare(steps, replaced, value)
             if value is None:
                 holder.pop(steps[-1], None)

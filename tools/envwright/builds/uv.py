@@ -24,7 +24,7 @@ def uv_program() -> Path:
 
 
 def uv_environment() -> Mapping[str, str]:
-    """The user's variables without those that select another virtual environment, and without secrets.
+    """The user's variables without those that select another virtual environment, and without secrets but uv's own.
 
     uv reads no settings but these: it would obey a stranger's `[tool.uv]`, in the folder that it runs in or above. A
     file of settings that the user names in UV_CONFIG_FILE is read.

@@ -67,7 +67,10 @@ def _has_tables(folder: Path) -> bool:
 
 
 def _write_tables(venv: VirtualEnvironment, folder: Path, stop: threading.Event) -> None:
-    """Check the space for them, because hypothesis does not report a lack of it. Raises `OSError`."""
+    """Write them, and check that they are there: hypothesis does not report a full disk.
+
+    Raises `ProgramFailed` and `OSError`.
+    """
     folder.mkdir()
     command: list[str | Path] = [venv.python, "-I", "-B", "-c", UNICODE, folder]
     run_program(command, environment=uv_environment(), folder=folder, seconds=REQUEST_SECONDS, stop=stop)

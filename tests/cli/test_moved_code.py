@@ -69,6 +69,14 @@ def test_migration_of_simple_package_leaves_no_marks(tmp_path: Path):
     assert " -a " not in files["README.md"]
 
 
+@pytest.mark.parametrize("removed", ["", "-a '{\"size\":\n 1}' ", "\\\n  --env-args '{}' "])
+def test_migration_adds_options_behind_a_command_of_several_lines(tmp_path: Path, removed: str):
+    package = old_package(tmp_path, "old-one", source_of(RIGHT))
+    (package / "README.md").write_text(f"uv run vf-eval old-one {removed}\\\n  -m MODEL\n")
+    readme = files_of(package, "old-one", "new-one")["README.md"]
+    assert readme.startswith("uv run vf-eval new-one \\\n  -m MODEL --env.agent.harness.id null ")
+
+
 def test_migration_single_file_package_is_moved(tmp_path: Path):
     package = old_package(tmp_path, "old-one", source_of("vf.Rubric(funcs=[right])"))
     as_single_file(package, "old_one")
@@ -128,6 +136,7 @@ def test_migration_keeps_quotes_in_texts_of_pyproject(tmp_path: Path):
     folder = old_package(tmp_path, "old-one", source_of(RIGHT))
     pyproject = folder / "pyproject.toml"
     text = pyproject.read_text().replace('"What products cost."', """'The word "no", and a \\d.'""")
+    text = text.replace('license = "Apache-2.0"', 'license = { file = "LICENSE" }\nkeywords = ["sums"]')
     text = text.replace('[tool.envwright.answer]\ntype = "number"', "[tool.envwright]  # ours\nworker.fresh = true")
     text += 'answer = { type = "number", tolerance = 1e-6 }\n[project.urls]\n"Bug reports" = "https://x.test"\n'
     text += '[[project.authors]]\nname = "Ada"\n'
@@ -137,6 +146,7 @@ def test_migration_keeps_quotes_in_texts_of_pyproject(tmp_path: Path):
     project = made["project"]
     assert project["urls"] == {"Bug reports": "https://x.test"}
     assert project["authors"] == [{"name": "Ada"}]
+    assert (project["license"], project["keywords"]) == ({"file": "LICENSE"}, ["sums"])
     assert project["description"] == 'The word "no", and a \\d.'
     assert project["dependencies"] == ["verifiers>=0.4.0,<0.5", 'numpy>=2; python_version < "3.13"']
 

@@ -44,10 +44,12 @@ from envwright.text.python_source import parse_python
 
 TEMPLATES = Path(__file__).parent / "templates"
 KEPT_TABLES = (
-    *("project.authors", "project.maintainers", "project.urls"),
+    *("project.authors", "project.maintainers", "project.urls", "project.license"),
     *("tool.envwright.answer", "tool.envwright.reward", "tool.envwright.worker"),
 )
 """Tables of pyproject.toml whose values are kept. Only vf-eval of 0.3 reads `tool.verifiers.eval`, which is not."""
+_ARGUMENTS = r"""(?<!\S)(?:-a|--env-args) +(?:'[^']*'|"(?:\\.|[^"\\])*"|\S+)"""
+"""The option of vf-eval of 0.3 for the arguments of `load_environment`."""
 KNOWN = {
     "completion": "completion_of(trace)",
     "prompt": "messages_of(trace)[0]",
@@ -122,7 +124,8 @@ def _pyproject(file: Path, new: str, module: str, original: Original) -> str:
     kept = [one for one in project.get("dependencies", []) if not _replaced(one, original)]
     lines = ["[project]", f"name = {quoted(new)}", f"version = {quoted(project.get('version', '0.1.0'))}"]
     lines += [f"description = {quoted(project.get('description', ''))}", 'readme = "README.md"']
-    lines += [f"license = {quoted(project['license'])}"] if isinstance(project.get("license"), str) else []
+    described = ((key, project.get(key)) for key in ("license", "license-files", "keywords"))
+    lines += [f"{key} = {quoted(value)}" for key, value in described if isinstance(value, (str, list))]
     lines += [f"requires-python = {quoted(REQUIRES_PYTHON['v1'])}", f"tags = {quoted(project.get('tags', []))}"]
     lines += [f"dependencies = {quoted([*REQUIRES['v1'], *kept])}", ""]
     lines += ["[build-system]", 'requires = ["hatchling>=1.27,<2"]', 'build-backend = "hatchling.build"', ""]
@@ -139,8 +142,8 @@ def _pyproject(file: Path, new: str, module: str, original: Original) -> str:
 
 
 def _tables(place: str, held: Any) -> Iterator[str]:
-    """A table, or each of an array of tables; nothing if it is empty."""
-    for table in held if isinstance(held, list) else [held] if held else []:
+    """A table, or each of an array of tables; nothing if it is empty, or no table."""
+    for table in held if isinstance(held, list) else [held] if isinstance(held, dict) and held else []:
         yield f"[[{place}]]" if isinstance(held, list) else f"[{place}]"
         for name, value in table.items():
             yield f"{name if re.fullmatch('[A-Za-z0-9_-]+', name) else quoted(name)} = {quoted(value)}"
@@ -161,11 +164,16 @@ def _readme(text: str, old: str, new: str, original: Original) -> str:
     """The README under the new name, with the options of the new command line."""
     command = "--env.agent.harness.id null --env.agent.runtime.type subprocess --no-push"
     text = re.sub(rf"(?<![\w-]){re.escape(old)}(?![\w-])", new, text)
-    text = re.sub(rf"^(vf-eval {re.escape(new)} .*?)(?: -a .*)?$", rf"\1 {command}", text, flags=re.MULTILINE)
+    line = rf"^(?:uv run )?vf-eval {re.escape(new)}(?=\s|$)(?:{_ARGUMENTS}|\\.|[^\\\n])*"  # with those it continues on
+    text = re.sub(line, lambda found: f"{_without_arguments(found[0])} {command}", text, flags=re.MULTILINE | re.DOTALL)
     for argument in original.arguments:
         option = f"--env.taskset.{argument.name.replace('_', '-')}"
         text = text.replace(f"| `{argument.name}` |", f"| `{option}` |")
     return text
+
+
+def _without_arguments(command: str) -> str:
+    return re.sub(rf"(?:\s|\\\n)+{_ARGUMENTS}", "", command).rstrip()
 
 
 def _tests(module: cst.Module, original: Original, becomes: str) -> str:

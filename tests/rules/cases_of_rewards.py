@@ -411,6 +411,10 @@ CASES = {
         silent={
             "most of them": in_json('{{"reasoning": "clear", "place": "{city}"}}', "Give the place as JSON: {city}."),
             "keys of one task each": in_json('{{"{city} in spring": 3}}', "How often is it sunny?"),
+            "words in capitals": in_json('{{"SQLQuery": "{city}"}}', "Give the SQL query of {city}."),
+            "a tool of half of the tasks": in_json(
+                '{{"name": "{city}", "arguments": {{}}}}', "Name and arguments: Rome, Lima"
+            ),
             "said by the environment": in_json(WEATHER_TASK, before=({"role": "assistant", "content": "{}"}, LEARNED)),
             "shown to an agent": in_json(
                 WEATHER_TASK, agents=(Agent("", True, ({"role": "system", "content": "place, weather_kind"},)),)

@@ -28,7 +28,7 @@ MOST = 0.5
 _BLOCK = re.compile(r"<(\w+)>(.*?)</\1>|```\w*\n(.*?)```", re.DOTALL)
 _TOOL_FIELDS = ("name", "tool", "tool_name", "function")
 _ARGUMENT_FIELDS = ("arguments", "parameters", "args", "input", "tool_input")
-_WORD = re.compile(r"[A-Z]?[^\W\d_A-Z]+|[A-Z]+|\d+")
+_WORD = re.compile(r"[A-Z]+(?![^\W\d_A-Z])|[A-Z]?[^\W\d_A-Z]+|\d+")
 
 
 @dataclass(frozen=True)
@@ -116,7 +116,7 @@ def keys_of_the_reply_are_unnamed(subject: Subject) -> Iterator[Found]:
     """
     gold = {task: score for task, score in gold_by_task(subject).items() if (score.reward or 0.0) > subject.range.floor}
     found = list(_unnamed(_json_replies(subject, gold), _shown_to_all(subject)))
-    if len(found) < max(FEWEST_TASKS, MOST * len(gold)):
+    if len(found) < FEWEST_TASKS or len(found) <= MOST * len(gold):
         return
     reply, names = found[0]
     prompt = "\n".join(text_of(message) for message in reply.task.prompt)

@@ -59,6 +59,7 @@ def test_scale_is_looked_for_in_linear_time():
 
 
 class Correct(Enum):
+    PARTLY = "partly"
     NO = "no"
     YES = "yes"
 

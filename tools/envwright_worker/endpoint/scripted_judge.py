@@ -329,12 +329,13 @@ def filled(
 
 
 def _chosen(options: Sequence[Any], right: bool) -> Any:
-    """The option that means right, or another one; of numbers the highest or the lowest."""
+    """The option that means right, or wrong; of numbers the highest or the lowest."""
     if all(is_number(option) and not isinstance(option, bool) for option in options):
         return max(options) if right else min(options)
-    positive = [option for option in options if str(option).lower() in {pair[0].lower() for pair in _PAIRS}]
-    chosen = (positive or options)[0]
-    return chosen if right else next((option for option in options if option != chosen), chosen)
+    yes, no = ([word.lower() for word in words] for words in zip(*_PAIRS, strict=True))
+    positive = next((option for option in options if str(option).lower() in yes), options[0])
+    others = [option for option in options if option != positive] or [positive]
+    return positive if right else next((option for option in others if str(option).lower() in no), others[0])
 
 
 def is_quoted(prompt: str, reply: str) -> bool:

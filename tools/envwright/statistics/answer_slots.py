@@ -1,8 +1,8 @@
 """The place of the answer in the template of the prompts.
 
-Prompts of many tasks are aligned by words: a slot is the text after or before some words, at their first, second or
-last occurrence in a message. It holds the answer if it contains the answer of its own task in nearly all tasks that
-have it.
+Prompts of many tasks are aligned by words: a slot is the text after or before some words, at one of their occurrences
+in a message, counted from the first or from the last. It holds the answer if it contains the answer of its own task in
+nearly all tasks that have it.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 A plan is a list of texts as on the command line, `429:share=0.2,retry-after=1`. A fault selects requests by chance
 (`share`, seeded), by turn (`every`), or by count (`first`, `at`); without any of them it selects all. The first fault
-that selects a request applies; slowness adds to it.
+that selects a request applies; slowness adds to it, but not to a status or a hang, which need no reply.
 """
 
 from __future__ import annotations

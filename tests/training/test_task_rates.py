@@ -76,9 +76,10 @@ def test_rates_of_a_run_renew_those_of_the_recording(root: Path, capsys: pytest.
         rows = [{"example_id": task, "prompt": "?", "completion": [], "reward": reward} for task, reward in tries] * 2
         place.write_text("".join(json.dumps(row) + "\n" for row in rows))
     (outputs / "metrics.jsonl").write_text('{"step": 1, "reward": 0.5}\n')
-    assert main(["diagnose", "first", "--rates", "configs/difficulty/first.json", "--root", str(root)]) == 0
-    shown = "".join(capsys.readouterr())
-    assert "configs/difficulty/first.json: rates of 4 tasks, by first, steps 3 to 4" in shown
+    for file in ("configs/difficulty/first.json", str(root / "configs" / "difficulty" / "first.json")):
+        assert main(["diagnose", "first", "--rates", file, "--root", str(root)]) == 0
+        shown = "".join(capsys.readouterr())
+        assert "\nconfigs/difficulty/first.json: rates of 4 tasks, by first, steps 3 to 4" in shown
     assert "never earned more than 0: 2 of 4 tasks of the training that were read: 9 (0 of 8, " in shown
     assert '\n  "8": [0.5, 8],\n' in (root / "configs" / "difficulty" / "first.json").read_text()
     rollouts, shown = compiled(root, capsys, RATES)

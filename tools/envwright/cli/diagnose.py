@@ -5,11 +5,12 @@ from __future__ import annotations
 import argparse
 import json
 import threading
+import time
 from pathlib import Path
 
 from envwright import exit_codes
 from envwright.cli import arguments
-from envwright.declarations.declared_text import leads_inside
+from envwright.declarations.declared_text import leads_inside, relative
 from envwright.hub.access import hub_access
 from envwright.models.run_rollouts import with_rollouts
 from envwright.packages.content import reward_digest
@@ -58,19 +59,17 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Report once, or repeatedly with `watch --follow`; the exit code is that of the last report."""
-    stop = threading.Event()
     checkout = checkout_of(options.root)
     while True:
-        code, report = _look(checkout, options, stop)
+        code, report = _look(checkout, options)
         is_gone = any(finding.rule == "DGN014" for finding in report.findings)
         if not getattr(options, "follow", False) or report.status in ENDED or is_gone or READER_IS_GONE.is_set():
             return code
-        if stop.wait(options.interval):
-            return exit_codes.INTERRUPTED
+        time.sleep(options.interval)
 
 
-def _look(checkout: Checkout, options: argparse.Namespace, stop: threading.Event) -> tuple[int, RunReport]:
-    seen = with_rollouts(followed(checkout, options.target, options.run, stop))
+def _look(checkout: Checkout, options: argparse.Namespace) -> tuple[int, RunReport]:
+    seen = with_rollouts(followed(checkout, options.target, options.run, threading.Event()))
     found = diagnose(seen)
     report = report_of(seen, found, checkout.text)
     write_run(report, options.reports)
@@ -104,11 +103,12 @@ def _write_rates(seen: Followed, checkout: Checkout, file: Path) -> None:
     if not rates.tasks:
         raise NotFound("the rollouts of this run do not name their tasks by number, so there are no rates of tasks")
     write_rates(checkout.root / file, rates)
-    print_message(f"{file}: rates of {len(rates.tasks)} tasks, by {rates.source}; commit it, and declare it as")
-    print_message(f"  difficulty: {{above: …, up_to: …, rates: {file}}}")
+    declared = relative((checkout.root / file).resolve(), checkout.root.resolve())
+    print_message(f"{declared}: rates of {len(rates.tasks)} tasks, by {rates.source}; commit it, and declare it as")
+    print_message(f"  difficulty: {{above: …, up_to: …, rates: {declared}}}")
 
 
 def _checkpoints(seen: Followed, options: argparse.Namespace) -> None:
     if options.command == "watch" and seen.checkpoints and not options.quiet:
         steps = ", ".join(str(checkpoint.get("step", checkpoint.get("id", "?"))) for checkpoint in seen.checkpoints)
-        print(f"checkpoints: {steps}")
+        print_text(f"checkpoints: {steps}\n")

@@ -184,7 +184,7 @@ class RolloutFiles:
         """Write rollouts of a step, after those that were written before by this process."""
         path = self._folder / f"step_{step}" / split / "results.jsonl"
         path.parent.mkdir(parents=True, exist_ok=True)
-        with path.open("a" if path in self._begun else "w", encoding="utf-8", errors="replace") as file:
+        with path.open("a" if path in self._begun else "w", encoding="utf-8") as file:
             file.writelines(_line(row) for row in rows)
         self._begun.add(path)
 

@@ -55,6 +55,13 @@ def test_comparison_of_the_evaluation_split_has_files_of_its_own() -> None:
     assert replace(held_out, after=replace(SIDE, name="trained--eval")).file == "gsm8k--base--trained--eval"
 
 
+def test_comparisons_of_long_paths_have_files_of_their_own() -> None:
+    folder = "/home/someone/" + "long/" * 20
+    sides = [replace(SIDE, name=f"{folder}{step}/results.jsonl") for step in (0, 100, 200)]
+    files = {replace(REPORT, before=sides[0], after=side).file for side in sides[1:]}
+    assert [len(file) for file in files] == [180, 180]
+
+
 def test_comparison_in_markdown_says_the_same() -> None:
     page = render_markdown(document(REPORT))
     assert page.startswith("### gsm8k: outputs/a b/results.jsonl is worse than base\n")

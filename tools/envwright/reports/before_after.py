@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import math
 import re
@@ -27,6 +28,7 @@ FORMAT_VERSION = 1
 MOST_TASKS = 8
 """The number of tasks shown at either end; the JSON has all."""
 LONGEST_PROMPT = 80
+LONGEST_NAME = 180
 ANSWERS: Mapping[str, Verdict] = {"better": "pass", "worse": "fail", "undecided": "inconclusive"}
 
 
@@ -128,7 +130,9 @@ class ComparisonReport:
     def file(self) -> str:
         """The name of its files, without suffix."""
         parts = (self.environment, self.before.name, self.after.name)
-        name = "--".join(re.sub(r"[^A-Za-z0-9._-]+", "-", part).strip("-.") for part in parts)[:180]
+        name = "--".join(re.sub(r"[^A-Za-z0-9._-]+", "-", part).strip("-.") for part in parts)
+        if len(name) > LONGEST_NAME:  # the ends of long paths may be all that differs
+            name = f"{name[: LONGEST_NAME - 13]}-{hashlib.sha256(name.encode()).hexdigest()[:12]}"
         of_split = f"--{self.split}"
         return name if self.split == "train" or name.endswith(of_split) else name + of_split
 

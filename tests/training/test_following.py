@@ -268,6 +268,22 @@ def test_hosted_run_is_followed_by_its_declared_name(
     assert "first: finished" in capsys.readouterr().out
 
 
+def test_parts_of_a_hosted_run_that_the_key_may_not_read_are_named(
+    tmp_path: Path, signed_in: EmulatedHub, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from test_submission import others
+
+    (tmp_path / "registry.yaml").write_text(REGISTRY)
+    others(signed_in, 1, "first-0123456789ab-abcdef0")
+    [run] = signed_in.state()["run"]
+    signed_in.control("PATCH", f"runs/{run['id']}", {"progress": {"stepsWithSamples": [7]}})
+    signed_in.break_with(*(f"GET /rft/runs/*/{part} status code=403 times=always" for part in ("metrics", "samples")))
+    main(["diagnose", "first", "--root", str(tmp_path)])
+    output = capsys.readouterr().out
+    unread = ("metrics: HTTP 403", "samples: HTTP 403", "rollouts of step 7: HTTP 403")
+    assert [part for part in unread if part not in output] == []
+
+
 @pytest.mark.slow
 def test_hosted_run_that_failed_shows_the_reason_and_the_full_volume(
     tmp_path: Path, signed_in: EmulatedHub, capsys: pytest.CaptureFixture[str]

@@ -108,10 +108,27 @@ def test_no_wheel_is_expected_unless_only_installed_modules_changed(
         assert expected is None
 
 
-def test_build_that_writes_another_file_is_not_as_expected(fresh: Workspace) -> None:
+RECORD = "plain/x.dist-info/RECORD"
+"""A file of the package that has the name of metadata."""
+SHARED = """
+[tool.hatch.build.targets.wheel.shared-data]
+"size.txt" = "shared/size.txt"
+"""
+
+
+@pytest.mark.parametrize(
+    ("hook", "settings"),
+    [
+        (HOOK, HOOKED),
+        (HOOK.replace('"plain", "size.txt"', '"size.txt"'), HOOKED + SHARED),
+        (HOOK.replace("size.txt", "x.dist-info/RECORD"), HOOKED),
+    ],
+    ids=["in the package", "shared data", "with the name of metadata"],
+)
+def test_build_that_writes_another_file_is_not_as_expected(fresh: Workspace, hook: str, settings: str) -> None:
     folder = fresh.root / "environments" / "plain"
-    build(written(folder, {"hook.py": HOOK}, HOOKED), fresh)
-    changed = written(folder, {"hook.py": HOOK, "plain/part.py": "PART = 1_000\n"}, HOOKED)
+    build(written(folder, {"hook.py": hook, RECORD: "", "size.txt": ""}, settings), fresh)
+    changed = written(folder, {"hook.py": hook, "plain/part.py": "PART = 1_000\n"}, settings)
     with expected_wheel(changed, fresh) as expected:
         assert expected is not None
         assert not is_as_expected(expected, build(changed, fresh))

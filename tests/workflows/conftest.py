@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import pytest
 from called_workflows import TOOL
 from merged_repository import tool_repository
+
+sys.path.append(str(Path(__file__).parents[1] / "emulator"))
 
 
 @pytest.fixture(scope="session")

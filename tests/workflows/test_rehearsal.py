@@ -6,8 +6,11 @@ import json
 import shutil
 import subprocess
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
+from emulator_client import Speaker
 from envwright import exit_codes
 from envwright.cli import rehearse
 from envwright.cli.main import main
@@ -85,6 +88,45 @@ def test_rehearse_without_the_prime_cli_says_so_before_it_begins(
     assert printed.out == ""
     assert printed.err.startswith("The prime CLI, which a release runs, is not installed: uv tool install prime==")
     assert printed.err.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("ended", "writes", "code", "said"),
+    [
+        (0, 0, exit_codes.PASS, "A merge would succeed."),
+        (-9, 0, exit_codes.ERROR, "Failed: validate the environments"),
+        (0, 1, exit_codes.FAIL, "A second release must not change anything."),
+    ],
+)
+def test_rehearse_ends_as_its_scenes(
+    ended: int,
+    writes: int,
+    code: int,
+    said: str,
+    origin: Origin,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """In a repository whose folder has the name of one of the rehearsal."""
+
+    def played(command: list[str], *, env: dict[str, str], **_: Any) -> subprocess.CompletedProcess[str]:
+        if writes and "release" in command:
+            Speaker(env["PRIME_API_BASE_URL"])("POST", "/environmentshub/lookup", {})
+        return subprocess.CompletedProcess(command, ended)
+
+    root = tmp_path / "hub"
+    subprocess.run(["git", "clone", "-q", str(origin.work), str(root)], check=True)
+    monkeypatch.setattr(rehearse, "subprocess", SimpleNamespace(run=played, DEVNULL=subprocess.DEVNULL))
+    assert main(["rehearse", "--root", str(root)]) == code
+    assert said in capsys.readouterr().out
+
+
+def test_owners_of_a_wrong_registry_are_an_error(tmp_path: Path) -> None:
+    assert rehearse.registered_owners(tmp_path) == []
+    (tmp_path / "registry.yaml").write_text("owner acme\n")
+    with pytest.raises(DeclarationError):
+        rehearse.registered_owners(tmp_path)
 
 
 def test_rehearsal_copy_without_a_commit_is_refused(tmp_path: Path) -> None:

@@ -88,6 +88,10 @@ def test_empty_table_of_overrides_changes_no_table() -> None:
     assert made.values == {"ckpt": {"interval": 10}, "wandb": {}}
 
 
+def test_removing_a_key_of_no_table_creates_none() -> None:
+    assert config({"eval": {"interval": None}}).values == {}
+
+
 def test_script_passes_every_argument_unchanged(tmp_path: Path) -> None:
     values = {"plain": "a/b-c", "text": 'it\'s $HOME `here` \\ "q"', "list": ["x", "y z"], "n": 1.5, "yes": True}
     arguments = arguments_of(config(values), hydra_value)

@@ -82,6 +82,8 @@ class NativeConfig:
     def merge(self, overrides: Mapping[str, Any], origin: str) -> None:
         """Merge declared overrides: tables key by key, everything else as a whole; `None` removes a key."""
         for steps, value in leaves(overrides):
+            if value is None and self._lacks_table(steps):
+                continue  # there is no key to remove
             holder = self.values
             for depth, step in enumerate(steps[:-1], start=1):
                 if not isinstance(holder.get(step), dict):
@@ -100,6 +102,17 @@ class NativeConfig:
                 del self.origins[known]
             note = f"; replaces {replaced}" if replaced is not None and not isinstance(replaced, dict | list) else ""
             self.origins[tuple(steps)] = origin + note
+
+    def _lacks_table(self, steps: tuple[str, ...]) -> bool:
+        """Whether a table above a key is missing; another value in its place is no missing table."""
+        holder: Any = self.values
+        for step in steps[:-1]:
+            if not isinstance(holder, dict):
+                return False
+            holder = holder.get(step)
+            if holder is None:
+                return True
+        return False
 
     def _compare(self, steps: tuple[str, ...], replaced: Any, value: Any) -> None:
         if replaced is not None and value is not None and _kind(replaced) != _kind(value):

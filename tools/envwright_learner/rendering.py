@@ -132,7 +132,7 @@ class TemplateRenderer:
 
 
 def _stand_ins(reply: Message) -> Iterator[Message]:
-    """The reply with the placeholder as its text, and for templates that then write only the calls, as the last name."""
+    """The reply with the placeholder as its text, and as the name of its last call: a template may drop the text."""
     yield {**reply, "content": SAID}
     if calls := reply.get("tool_calls"):
         *others, last = calls

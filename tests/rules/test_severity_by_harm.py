@@ -14,7 +14,7 @@ from cases_of_smoke import failed
 from envwright.declarations.package import AnswerDeclaration, RewardDeclaration, SourceNote
 from envwright.facts.observed import Cut, Difference, GoldSweep, Place, Repetition, Score
 from envwright.facts.search import Broken
-from envwright.rules.engine import Subject
+from envwright.rules.engine import Subject, findings
 from envwright.rules.verdict import judge
 from run_subjects import run
 from subjects import (
@@ -186,6 +186,13 @@ def test_broken_reply_is_offered_as_a_case_with_an_expectation() -> None:
     found = the("RWD089", searched(broken=(broken,)))
     assert found.evidence.ready_case is not None
     assert found.evidence.ready_case.endswith('expect: {reward: ">= 0"}')
+
+
+def test_cases_of_replies_that_break_one_function_have_different_names() -> None:
+    broken = [Broken(0, "{it}", "correct_answer", "raised", type, "why") for type in ("IndexError", "ValueError")]
+    found = findings(searched(broken=tuple(broken)))
+    cases = [each.evidence.ready_case for each in found if each.rule == "RWD089"]
+    assert len({str(case).splitlines()[0] for case in cases}) == 2
 
 
 @pytest.mark.parametrize(

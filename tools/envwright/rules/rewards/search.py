@@ -242,7 +242,7 @@ def odd_reply_breaks_the_reward(subject: Subject) -> Iterator[Found]:
         reply, least = shown_reply(broken.task, [says(broken.reply)]), f">= {number(subject.declared.minimum)}"
         readable = all(line.isprintable() for line in broken.reply.expandtabs().split("\n"))
         ordinary = readable and len(broken.reply) <= LONGEST_CASE and not re.search(r"(\S)\1{99}", broken.reply)
-        name = f"{broken.function} scores an odd reply, task {broken.task}"
+        name = f"{broken.function} scores an odd reply without {broken.type}, task {broken.task}"
         yield Found(
             f"{broken.function} fails on {_shown(broken.reply)}, task {broken.task}: "
             f"{broken.type}: {shortened(broken.message, 150)}",

@@ -189,7 +189,7 @@ def test_broken_reply_is_offered_as_a_case_with_an_expectation() -> None:
 
 
 def test_cases_of_replies_that_break_one_function_have_different_names() -> None:
-    broken = [Broken(0, "{it}", "correct_answer", "raised", type, "why") for type in ("IndexError", "ValueError")]
+    broken = [Broken(0, "{it}", "correct_answer", "raised", name, "why") for name in ("IndexError", "ValueError")]
     found = findings(searched(broken=tuple(broken)))
     cases = [each.evidence.ready_case for each in found if each.rule == "RWD089"]
     assert len({str(case).splitlines()[0] for case in cases}) == 2

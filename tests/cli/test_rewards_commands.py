@@ -241,6 +241,8 @@ def test_cases_are_collected_by_pytest(clean: Path) -> None:
     row = next(line.split() for line in done.stdout.split("\n") if line.strip().startswith("reward "))
     assert row == ["reward", "0.0", "1", "<--"]
     assert "| <answer>2458</answer>" in done.stdout
+    kept = run_test(clean, "word-problems", "-k", "tests", "--deselect", "tests/cases.yaml::off by one is wrong")
+    assert kept.returncode == exit_codes.PASS, kept.stdout
     again = run_test(clean, "word-problems", "--lf", "-q")
     assert "1 failed" in again.stdout
     assert "passed" not in again.stdout

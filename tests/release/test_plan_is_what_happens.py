@@ -9,14 +9,18 @@ from collections.abc import Collection
 from pathlib import Path
 
 import pytest
+from emulator_client import publish
 from envwright.builds.wheel import built_wheel
 from envwright.cli.main import main
 from envwright.packages.repository import Repository
 from envwright.rules.engine import GATES
+from envwright.system.subprocesses import Interrupted
 from envwright.system.workspace import Workspace
-from envwright_emulator.server import EmulatedHub
+from envwright.training.due import Situation
+from envwright.training.submit import Submission
+from envwright_emulator.server import READ_ONLY_KEY, EmulatedHub
 from release_without_loading import counted_as_loaded
-from small_repository import git, passed, small_repository
+from small_repository import edit, git, passed, small_repository
 
 pytestmark = pytest.mark.usefixtures("signed_in")
 
@@ -98,6 +102,54 @@ def test_run_is_not_submitted_if_one_of_its_environments_was_not_published(root:
     declare(root, {"both": (["reverse-text", "word-problems"], "on-release"), "one": (["reverse-text"], "on-release")})
     main(["release", "--yes", "--evidence", evidence(root, failing=["word-problems"]), "--root", str(root)])
     assert received(hub) == ({"reverse-text", "ticket-routing"}, {"one"})
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        OSError("No space left on device"),
+        pytest.param(KeyboardInterrupt(), marks=pytest.mark.slow),
+        pytest.param(Interrupted(), marks=pytest.mark.slow),
+    ],
+)
+def test_release_keeps_the_submitted_run_where_the_next_one_fails(
+    error: BaseException, root: Path, hub: EmulatedHub, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def carried_out(_: Situation, name: str) -> Submission:
+        if name == "second":
+            raise error
+        return Submission("first", "submitted", "it is queued", id="run-1")
+
+    monkeypatch.setattr("envwright.release.release.decided_runs", lambda _, due: due)
+    monkeypatch.setattr("envwright.release.release.carry_out", carried_out)
+    publish(hub, "sums", "0.1.0", "a" * 64)
+    external = "environments:\n  sums: {hub: acme/sums@0.1.0, generation: v1}\n"
+    edit(root / "registry.yaml", "environments:\n", external)
+    declare(root, {"first": (["sums"], "on-release"), "second": (["sums"], "on-release")})
+    main(["release", "--yes", "--changed", "HEAD~1", "--evidence", str(root / "none.json"), "--root", str(root)])
+    runs = json.loads((root / "reports/release.json").read_text())["runs"]
+    unknown = [("second", "unknown", "")] if isinstance(error, OSError) else []
+    assert [(run["name"], run["outcome"], run["id"]) for run in runs] == [("first", "submitted", "run-1"), *unknown]
+
+
+def test_plan_notes_what_was_removed_and_what_is_not_confined(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    edit(root / "registry.yaml", "word-problems: {}", "word-problems: {owner: ada}")
+    git(root, "commit", "-qam", "another owner")
+    git(root, "rm", "-qr", "environments/word_problems")
+    edit(root / "registry.yaml", "  word-problems: {owner: ada}\n", "")
+    for name, mode in (("reverse-text", "none"), ("ticket-routing", "gpu")):
+        edit(root / "registry.yaml", f"{name}: {{}}", f"{name}: {{sandbox: {mode}}}")
+    git(root, "commit", "-qam", "a removal")
+    monkeypatch.setenv("PRIME_API_KEY", READ_ONLY_KEY)
+    main(["plan", "--changed", "HEAD~1", "--root", str(root)])
+    notes = " ".join(json.loads((root / "reports/plan.json").read_text())["notes"])
+    for part in (
+        "reverse-text declares `sandbox: none`: its code is confined by nothing",
+        "ticket-routing declares `sandbox: gpu`: its code reaches the machine's accelerators",
+        "word-problems was removed here; ada/word-problems stays on the Hub",
+        "the key can read environments but not write them",
+    ):
+        assert part in notes
 
 
 def test_plan_without_key_shows_what_stops_environments_and_runs(

@@ -20,7 +20,9 @@ from envwright.cli.main import main
 from envwright.hub.access import HubAccess
 from envwright.hub.runs import TrainingOffer
 from envwright.packages.repository import Repository
+from envwright.training.due import DecidedRun, Situation
 from envwright.training.hub_run import HubRunSettings, TrainingPlatform, hub_run_notes
+from envwright.training.submit import Submission
 from envwright_emulator.server import EmulatedHub
 from loopback_server import serving
 
@@ -119,6 +121,21 @@ def test_train_submits_due_run_once(
     assert signed_in.state()["submitted"][0]["config"]["orchestrator"]["train"]["source"][0]["env"]["taskset"] == {
         "id": "acme/reverse-text@0.1.1"
     }
+
+
+def test_train_prints_the_submitted_run_where_the_next_one_fails(
+    repository: Path, signed_in: EmulatedHub, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def carried_out(_: Situation, each: DecidedRun) -> Submission:
+        if each.run.spec.name == "by-hand":
+            raise OSError("No space left on device")
+        return Submission("hosted", "submitted", "it is queued", id="run-1")
+
+    monkeypatch.setattr("envwright.cli.train.carry_out", carried_out)
+    published(signed_in, repository)
+    with pytest.raises(OSError, match="No space left"):
+        train(repository, "hosted", "by-hand", "--yes")
+    assert "hosted: submitted: it is queued: run-1" in capsys.readouterr().err
 
 
 def declare_hosted(root: Path, name: str, keys: str = "") -> None:

@@ -89,7 +89,8 @@ class AdapterV1(Adapter):
         self._toolsets = [*self._taskset.toolsets(self._config), *of_tasks]
         let_judges_know()
         note_recorded_rewards()
-        self._declared: dict[type, dict[str, dict[str, Any]]] = {}
+        self._declared: dict[type, tuple[dict[str, dict[str, Any]], bool]] = {}
+        self._signatures: dict[Any, inspect.Signature] = {}
         self.harnesses = Harnesses()
         self._environments: dict[tuple[str | None, bool], tuple[Any, asyncio.Future[None]]] = {}
         """One for each harness, scripted or not, with a future that is done when its servers are up."""
@@ -169,27 +170,29 @@ class AdapterV1(Adapter):
 
     async def _score_one(self, view: TaskView, completion: Sequence[Message]) -> dict[str, Any]:
         trace = trace_of(view, completion)
+        declared, in_runtime = self._declaration(view.native)
         task = copy.copy(view.native)
         task.hooks = functools.partial(self._trapped_hooks, view.native)
         self._trap.taken()
         started = time.perf_counter()
         failure = None
         try:
-            await score_in_place(task, trace, in_runtime=needs_runtime(view.native))
+            await score_in_place(task, trace, in_runtime=in_runtime)
         except Exception as error:
             failure = self._sources.failure(error)
         filed = self._trap.taken()
         return {
-            **rewards_of([trace], self._weights(view.native)),
+            **rewards_of([trace], declared),
             "failures": filed,
             "failure": None if filed else failure,
             "seconds": time.perf_counter() - started,
         }
 
-    def _weights(self, task: Any) -> dict[str, dict[str, Any]]:
-        """The declaration of each function: the same for all tasks of a class, because they share settings."""
+    def _declaration(self, task: Any) -> tuple[dict[str, dict[str, Any]], bool]:
+        """Each function, and whether scoring needs a runtime: the same for all tasks of a class, by their settings."""
         if type(task) not in self._declared:
-            self._declared[type(task)] = {function["name"]: function for function in self._functions(task)}
+            functions = {function["name"]: function for function in self._functions(task)}
+            self._declared[type(task)] = functions, needs_runtime(task)
         return self._declared[type(task)]
 
     def _trapped_hooks(self, task: Any, kind: str) -> list[Callable[..., Any]]:
@@ -208,7 +211,10 @@ class AdapterV1(Adapter):
                 raise raised from raised.__cause__
             return self._trap.checked(function.__name__, value)
 
-        trapped.__signature__ = inspect.signature(function)  # type: ignore[attr-defined]
+        method = getattr(function, "__func__", function)
+        if method not in self._signatures:  # verifiers asks for it at every reply: 20 µs each
+            self._signatures[method] = inspect.signature(function)
+        trapped.__signature__ = self._signatures[method]  # type: ignore[attr-defined]
         return trapped
 
     async def validate(self, view: TaskView) -> bool | None:
@@ -362,7 +368,7 @@ class AdapterV1(Adapter):
         if any(getattr(one, "is_timeout", False) for one in (episode, *episode.traces)):
             failure = out_of_time(seconds)
         first = traces[0] if traces else None
-        weights = self._weights(task)
+        weights, _ = self._declaration(task)
         rewards = rewards_of(traces, weights)
         if failure is not None:
             rewards["reward"] = None

@@ -7,7 +7,7 @@ import json
 import math
 import re
 import runpy
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -394,18 +394,17 @@ def trial_call(
     for place, (name, schema) in enumerate(_required(described).items()):
         kind = _kind_of(schema)
         named = _named_value(name, kind, task, prompt)
-        held = [] if name in ("prompt", "system_prompt") else list(dict.fromkeys(_held_values(task, name, DEEPEST)))
-        held = [value for value in held if value in kind.get("enum", [value])]
-        if named is None and held:
-            named = held[number % len(held)]
+        if named is None and name not in ("prompt", "system_prompt"):
+            held = dict.fromkeys(_held_values(task, name, DEEPEST))
+            allowed = [value for value in held if value in kind.get("enum", [value])]
+            named = allowed[number % len(allowed)] if allowed else None
         arguments[name] = _trial_value(kind, named, prompt, number + place)
     return tool_call(number, {"name": str(described["name"]), "arguments": arguments})
 
 
 def _held_values(data: Any, name: str, depth: int) -> Iterator[str | int | float]:
     """The values below a key that is called like a parameter, or its plural, in a task's data; of objects the names."""
-    if isinstance(data, str) and data.lstrip()[:1] in ("[", "{"):
-        data = json_value(data)
+    data = _opened(data)
     if isinstance(data, Mapping):
         for key in (name, f"{name}s"):
             held = data.get(key)
@@ -413,9 +412,18 @@ def _held_values(data: Any, name: str, depth: int) -> Iterator[str | int | float
                 value = each.get("name") if isinstance(each, Mapping) else each
                 if isinstance(value, (str, int, float)):
                     yield value
-    if depth and isinstance(data, (Mapping, list)):
-        for each in data.values() if isinstance(data, Mapping) else data:
-            yield from _held_values(each, name, depth - 1)
+    for each in _parts(data) if depth else ():
+        yield from _held_values(each, name, depth - 1)
+
+
+def _opened(value: Any) -> Any:
+    """A value, or the list or object that it is in JSON."""
+    return json_value(value) if isinstance(value, str) and value.lstrip()[:1] in ("[", "{") else value
+
+
+def _parts(value: Any) -> Iterable[Any]:
+    """The elements of a list, or the values of an object; none of anything else."""
+    return value.values() if isinstance(value, Mapping) else value if isinstance(value, list) else ()
 
 
 def _kind_of(schema: Any) -> Mapping[str, Any]:
@@ -427,8 +435,7 @@ def _kind_of(schema: Any) -> Mapping[str, Any]:
 
 def _trial_value(schema: Mapping[str, Any], named: Any, prompt: str, number: int) -> Any:
     kind = schema.get("type", "string")
-    converted = None if named is None else _converted(named, kind)
-    if converted is not None:
+    if named is not None and (converted := _converted(named, kind)) is not None:
         return converted
     if choices := schema.get("enum"):
         return choices[number % len(choices)]
@@ -442,10 +449,8 @@ def _trial_value(schema: Mapping[str, Any], named: Any, prompt: str, number: int
     if kind == "object":
         inner = schema.get("properties") or {}
         return {name: _trial_value(_kind_of(inner[name]), None, prompt, number) for name in inner}
-    texts = list(dict.fromkeys([*_QUOTED.findall(prompt), *re.findall(r"\b[A-Z]\w+", prompt), *prompt.split()])) or [
-        "a"
-    ]
-    return texts[number % len(texts)]
+    texts = list(dict.fromkeys([*_QUOTED.findall(prompt), *re.findall(r"\b[A-Z]\w+", prompt), *prompt.split()]))
+    return texts[number % len(texts)] if texts else "a"
 
 
 NamedCall = tuple[str, dict[str, Any]]
@@ -490,8 +495,7 @@ def _expected_calls(
     value: Any, offered: Mapping[str, Any], depth: int, named: Sequence[str] = ()
 ) -> Iterator[list[NamedCall]]:
     """Every list of calls of offered tools in a value, in JSON or not, or of names alone that the prompt names."""
-    if isinstance(value, str) and value.lstrip()[:1] in ("[", "{"):
-        value = json_value(value)
+    value = _opened(value)
     if isinstance(value, list) and value:
         called = [{"name": one, "arguments": {}} if _plain(one) in named else one for one in value]
         calls = [_as_call(one, offered) for one in called]
@@ -501,18 +505,15 @@ def _expected_calls(
     elif isinstance(value, Mapping) and (call := _as_call(value, offered)):
         yield [call]
         return
-    if depth and isinstance(value, (list, Mapping)):
-        for one in value.values() if isinstance(value, Mapping) else value:
-            yield from _expected_calls(one, offered, depth - 1, named)
+    for one in _parts(value) if depth else ():
+        yield from _expected_calls(one, offered, depth - 1, named)
 
 
 def _taken_calls(value: Any, offered: Mapping[str, Any], depth: int) -> Iterator[list[NamedCall]]:
     """Every call whose arguments an object in a value gives, in JSON or not, the innermost first."""
-    if isinstance(value, str) and value.lstrip()[:1] in ("[", "{"):
-        value = json_value(value)
-    if depth and isinstance(value, (list, Mapping)):
-        for one in value.values() if isinstance(value, Mapping) else value:
-            yield from _taken_calls(one, offered, depth - 1)
+    value = _opened(value)
+    for one in _parts(value) if depth else ():
+        yield from _taken_calls(one, offered, depth - 1)
     if isinstance(value, Mapping) and depth < DEEPEST and (call := _taking(value, offered)):
         yield [call]
 
@@ -539,11 +540,10 @@ def _taking(value: Mapping[str, Any], offered: Mapping[str, Mapping[str, Any]]) 
     The object has every required parameter by its name, and at least two: one alone may be called alike by chance.
     """
     taking = [tool for tool in offered.values() if len(needed := _required(tool)) > 1 and needed.keys() <= value.keys()]
-    submitting = [tool for tool in taking if _SUBMITTING & set(_plain(tool["name"]).lower().split("_"))]
-    tool = next(iter(submitting or taking), None)
-    if tool is None or len(submitting or taking) > 1:
+    chosen = [tool for tool in taking if _SUBMITTING & set(_plain(tool["name"]).lower().split("_"))] or taking
+    if len(chosen) != 1:
         return None
-    return str(tool["name"]), {name: value[name] for name in _properties(tool) if name in value}
+    return str(chosen[0]["name"]), {name: value[name] for name in _properties(chosen[0]) if name in value}
 
 
 def _named_call(name: Any, arguments: Any, offered: Mapping[str, Any]) -> NamedCall | None:

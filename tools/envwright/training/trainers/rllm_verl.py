@@ -12,6 +12,7 @@ from envwright.training.trainers.launch_script import LaunchScript
 from envwright.training.trainers.native_config import NativeConfig, arguments_of, hydra_value, origin
 from envwright.training.trainers.trainer import (
     Compiled,
+    CompileError,
     CompileRequest,
     KeptFolders,
     Trainer,
@@ -21,7 +22,6 @@ from envwright.training.trainers.trainer import (
     refuses_unknown,
     saved_every,
     settings_at,
-    whole_alpha,
     with_overrides,
 )
 
@@ -104,7 +104,10 @@ def _config(request: CompileRequest, tasks: int) -> NativeConfig:
     model, actor, rollout = (f"actor_rollout_ref.{part}" for part in ("model", "actor", "rollout"))
     config.place(f"{model}.path", spec, "model")
     config.place(f"{model}.lora_rank", spec, "lora.rank")
-    config.put(f"{model}.lora_alpha", whole_alpha(spec), origin(spec, "lora.alpha"))
+    if spec.lora is not None:
+        if spec.lora.alpha % 1:
+            raise CompileError(f"lora.alpha is {spec.lora.alpha:g}, and {spec.backend} takes a whole number")
+        config.put(f"{model}.lora_alpha", int(spec.lora.alpha), origin(spec, "lora.alpha"))
     config.place(f"{actor}.optim.lr", spec, "learning_rate")
     config.place(f"{actor}.optim.weight_decay", spec, "weight_decay")
     config.put(f"{actor}.ppo_mini_batch_size", tasks, origin(spec, "batch_size", "one update per step"))

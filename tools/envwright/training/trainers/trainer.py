@@ -312,15 +312,6 @@ def group_origin(spec: RunSpec, index: int = 0, note: str = "") -> str:
     return origin(spec, f"environments[{index}].group_size" if own else "group_size", note)
 
 
-def whole_alpha(spec: RunSpec) -> int | None:
-    """The scale of the adapter for a trainer that takes whole numbers; raises `CompileError` for another one."""
-    if spec.lora is None:
-        return None
-    if spec.lora.alpha % 1:
-        raise CompileError(f"lora.alpha is {spec.lora.alpha:g}, and {spec.backend} takes a whole number")
-    return int(spec.lora.alpha)
-
-
 def place_wandb(config: NativeConfig, spec: RunSpec, table: str) -> None:
     """The declared keys of W&B, under the same names in a table of the trainer."""
     for key in ("project", "entity", "group"):

@@ -41,7 +41,7 @@ _COMMANDS: dict[FindingKind, str] = {
     "advice": "notice",
 }
 READER_IS_GONE = threading.Event()
-"""Set when nobody reads standard output any more: commands that go on only to print end then."""
+"""Set when standard output is closed: commands that go on only to print stop then."""
 
 
 def print_text(text: str, *, guard: bool = True, stream: TextIO | None = None) -> None:

@@ -133,7 +133,7 @@ def _try_dictionaries(observation: Observation, search: _Search, by_task: Mappin
     described = observation.description
     if described.generation != "v0" or described.conversational:
         return
-    best = [(task, replies[0].row.completion) for task, replies in by_task.items() if replies]
+    best = [(task, replies[0].row.completion) for task, replies in by_task.items()]
     tried = [_Candidate(task, given) for task, given in (*search.derived, *best[:TASKS_TRIED]) if given]
     as_given, as_dictionaries = search.rewards(tried), search.rewards(tried, as_dictionaries=True)
     found = [

@@ -18,7 +18,7 @@ from envwright.facts.mutation import CoveredSource, Mutant, MutantOutcome, Mutat
 from envwright.facts.observed import Description, Facts, FunctionScore, RewardFunction, Rollout, Score, Task
 from envwright.facts.recordings import RecordedScore, RecordingFacts, ScoreChange
 from envwright.facts.search import Earned, Exploit, Search
-from envwright.hub.runs import RewardBin
+from envwright.hub.platform import RewardBin
 from envwright.packages.git import Revision
 from envwright.reports.result import EnvironmentResult, ValidationResult, environment_result
 from envwright.reports.run_report import Curve, CurvePoint, RunFinding, RunReport

@@ -24,9 +24,8 @@ from envwright import __version__
 from envwright.authoring.setup.answers import is_placeholder
 from envwright.builds.venv import venv_for
 from envwright.builds.wheel import BUILD_LOCK
-from envwright.github.api import GitHub, GitHubError
+from envwright.github.api import GitHub, GitHubError, was_validated
 from envwright.github.pull_requests import commit_of, point
-from envwright.github.workflow_runs import was_validated
 from envwright.system.workspace import Workspace
 
 TOOLS = Path(__file__).resolve().parent

@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from envwright.release.publishable import run_without_key
+from envwright.release.release import run_without_key
 
 ROOT = Path(__file__).parents[2]
 

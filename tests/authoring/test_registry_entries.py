@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 import yaml
 from envwright.authoring.new.write import with_entry
-from envwright.cli.prepare import write_declaration
 from envwright.declarations.preparation import Preparation, PreparedDataset
 from envwright.declarations.registry import load_registry
 from envwright.declarations.yaml_edits import NoPlace, with_lines
+from envwright.observing.exploration import write_declaration
 
 REGISTRY = """# yaml-language-server: $schema=registry.schema.json
 version: 1

@@ -6,7 +6,7 @@ from dataclasses import fields
 
 import pytest
 from emulator_client import Speaker
-from envwright_emulator.behaviour import Behaviour, UnknownAssumption, behaviour
+from envwright_emulator.behaviour import Behaviour, BehaviourRefused, behaviour
 from envwright_emulator.hub import ROUTES, assumptions
 from envwright_emulator.server import EmulatedHub
 
@@ -27,7 +27,7 @@ def test_behaviour_unknown_answer_names_the_valid_ones() -> None:
         ("halves=maybe", "accepted and wedged"),
         ("page-limit=x", "whole"),
     ):
-        with pytest.raises(UnknownAssumption, match=part):
+        with pytest.raises(BehaviourRefused, match=part):
             behaviour([setting])
 
 

@@ -7,7 +7,7 @@ import urllib.error
 
 import pytest
 from emulator_client import Speaker
-from envwright_emulator.faults import FaultSyntaxError, parse_fault
+from envwright_emulator.behaviour import BehaviourRefused, parse_fault
 from envwright_emulator.server import EmulatedHub
 
 FINALIZE = "POST /environmentshub/*/versions/*/finalize"
@@ -77,5 +77,5 @@ def test_garbage_fault_replaces_the_answer(hub: EmulatedHub, speaker: Speaker, w
     ],
 )
 def test_parse_fault_reports_the_valid_forms(text: str, part: str) -> None:
-    with pytest.raises(FaultSyntaxError, match=part):
+    with pytest.raises(BehaviourRefused, match=part):
         parse_fault(text)

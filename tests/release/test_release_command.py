@@ -198,7 +198,7 @@ def test_release_asks_before_it_publishes(
     error = capsys.readouterr().err
     assert "Publish acme/reverse-text?" in error
     assert "add --yes" in error
-    monkeypatch.setattr("envwright.cli.questions.can_ask", lambda: True)
+    monkeypatch.setattr("envwright.cli.arguments.can_ask", lambda: True)
     for typed, code in (("n\n", 0), ("", exit_codes.INTERRUPTED)):
         monkeypatch.setattr("sys.stdin", io.StringIO(typed))
         assert place.run("release", "--evidence", place.evidence()) == code

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from envwright.declarations.run import run_spec
-from envwright.hub.runs import RunsUnreadable, list_runs
+from envwright.hub.platform import RunsUnreadable, list_runs
 from envwright.training.declared_runs import DeclaredRun
 from envwright.training.submit import Platform, RunIdentity, identity_of, submit
 from envwright.training.trainers import compile_run

@@ -15,10 +15,9 @@ from typing import Any
 import pytest
 from emulator_client import publish
 from envwright import exit_codes
-from envwright.cli import questions, train_hub
 from envwright.cli.main import main
 from envwright.hub.access import HubAccess
-from envwright.hub.runs import TrainingOffer
+from envwright.hub.platform import TrainingOffer
 from envwright.packages.repository import Repository
 from envwright.training.due import DecidedRun, Situation
 from envwright.training.hub_run import HubRunSettings, TrainingPlatform, hub_run_notes
@@ -372,8 +371,7 @@ def test_train_with_incomplete_arguments_is_a_usage_error(
 
 def on_terminal(monkeypatch: pytest.MonkeyPatch, typed: str) -> None:
     """A person on a terminal types this."""
-    for module in (train_hub, questions):
-        monkeypatch.setattr(module, "can_ask", lambda: True)
+    monkeypatch.setattr("envwright.cli.arguments.can_ask", lambda: True)
     monkeypatch.setattr("sys.stdin", io.StringIO(typed))
 
 

@@ -6,8 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
-from envwright.github.api import GitHub
-from envwright.github.workflow_runs import last_success, success_in_merge_queue
+from envwright.github.api import GitHub, last_success, success_in_merge_queue
 
 COMMIT, BASE = "c" * 40, "b" * 40
 QUEUED = {

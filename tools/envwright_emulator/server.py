@@ -17,9 +17,8 @@ from aiohttp import web
 from envwright.system.loopback import served
 
 from envwright_emulator import environments, evaluations, publishing, training  # noqa: F401 - they fill the table
-from envwright_emulator.behaviour import Behaviour, UnknownAssumption
+from envwright_emulator.behaviour import GARBAGE, Behaviour, HubFault, parse_fault
 from envwright_emulator.behaviour import behaviour as behaviour_of
-from envwright_emulator.faults import GARBAGE, FaultSyntaxError, HubFault, parse_fault
 from envwright_emulator.hub import KEY, READ_ONLY_KEY, Account, Hub, HubRequest, HubResponse, now
 from envwright_emulator.store import Store
 
@@ -115,7 +114,7 @@ class _Transport:
         try:
             body = json.loads(await request.read() or b"{}")
             return web.json_response(self._controlled(request.method, what, body))
-        except (FaultSyntaxError, UnknownAssumption, ValueError, RecursionError) as error:
+        except (ValueError, RecursionError) as error:
             return web.json_response({"detail": str(error)}, status=400)
         except LookupError:
             return web.json_response({"detail": f"there is no {request.method} {CONTROL}/{what}"}, status=404)

@@ -1,4 +1,4 @@
-"""`envwright cache`: the size of the cache, removing old entries, and downloading the packages of locks into uv's."""
+"""What this machine keeps: the size of the cache, old entries removed, and packages and data downloaded beforehand."""
 
 from __future__ import annotations
 
@@ -7,18 +7,26 @@ import json
 import sys
 import threading
 import time
+from dataclasses import asdict
+from pathlib import Path
 
 from envwright import exit_codes
+from envwright.builds.preparation import PreparationFailed, prepare
+from envwright.builds.prepared_home import prepared_home
 from envwright.builds.venv import ENDPOINT_LOCK, TESTS_LOCK, download
 from envwright.builds.wheel import BUILD_LOCK
 from envwright.cli import arguments
+from envwright.cli.selection import Choice, chosen_environments
 from envwright.observing.cache_contents import KINDS, CacheEntry, cache_entries, dispensable, remove
+from envwright.observing.exploration import PreparedEnvironment, prepared_by_exploration
 from envwright.packages.lock import LOCK_FILE
 from envwright.packages.repository import Repository
+from envwright.reports.printing import print_message, print_text
+from envwright.rules.verdict import worst
 from envwright.system.subprocesses import Interrupted, ProgramFailed, terminated_like_interrupted
 from envwright.system.workspace import Workspace
-from envwright.text.plain_data import size_text
-from envwright.text.visible_text import on_one_line
+from envwright.text.plain_data import seconds_text, size_text
+from envwright.text.visible_text import on_one_line, visible
 
 EXAMPLES = {
     "cache": """examples:
@@ -35,6 +43,15 @@ virtual environments and prepared data are shared by all checkouts; they are in 
 
 downloaded code is not run; a lock with a package that needs a build is left out, because a build runs code
 exit codes: 0 done, 4 a lock was left out
+""",
+    "prepare": """examples:
+  envwright prepare                         download the data under prepare: in registry.yaml, for all environments
+  envwright prepare gsm8k                   for one; if it declares nothing, write the lines that it needs
+  envwright prepare --declared --changed    what those declare that a change touches
+
+it needs the network and sees no key; the result is kept in ENVWRIGHT_CACHE_DIR, by default ~/.cache/envwright, until
+the declaration, the lock or the code that the command runs changes; validate is offline and reads it
+exit codes: 0 prepared, 1 a declaration is wrong, 3 the network is missing, 4 this machine is in the way
 """,
 }
 
@@ -103,3 +120,62 @@ def run_warm(options: argparse.Namespace) -> int:
             except (Interrupted, KeyboardInterrupt):
                 return exit_codes.INTERRUPTED
     return exit_codes.ERROR if left_out else exit_codes.PASS
+
+
+def add_arguments_prepare(command: argparse.ArgumentParser) -> None:
+    arguments.selection(command)
+    command.add_argument(
+        "--declared", action="store_true", help="skip environments that declare nothing under prepare:"
+    )
+    arguments.printed(command)
+
+
+def run_prepare(options: argparse.Namespace) -> int:
+    root = options.root
+    choice = chosen_environments(root, options)
+    entries = choice.repository.registry.environments
+    named = () if options.declared else options.names
+    names = [name for name in choice.names if entries[name].prepare.needed or name in named]
+    stop, results = threading.Event(), []
+    with terminated_like_interrupted(), Workspace(root).used():
+        try:
+            for name in names:
+                result = _prepared(choice, name, root, stop)
+                results.append(result)
+                if options.format == "text":
+                    _show_prepared(result)
+        except KeyboardInterrupt:
+            stop.set()
+            raise
+    if options.format == "json":
+        print_text(json.dumps({"environments": [asdict(result) for result in results]}, indent=2) + "\n")
+    elif not names:
+        print("nothing to prepare: no environment declares `prepare:`")
+    return exit_codes.OF_VERDICT[worst(result.verdict for result in results)]
+
+
+def _prepared(choice: Choice, name: str, root: Path, stop: threading.Event) -> PreparedEnvironment:
+    entry, package = choice.repository.registry.environments[name], choice.repository.packages[name]
+    workspace, started = Workspace(root), time.monotonic()
+    if not entry.prepare.needed:
+        return prepared_by_exploration(root, entry, package, stop, print_message)
+    known = prepared_home(entry, package)
+    if known is not None:
+        return PreparedEnvironment(name, "pass", f"prepared before, {size_text(known.bytes)}", bytes=known.bytes)
+    try:
+        made = prepare(entry, package, workspace, stop, print_message)
+    except PreparationFailed as error:
+        problem = error.problem
+        return PreparedEnvironment(name, problem.verdict, problem.message, problem.fix, output=problem.output)
+    taken = seconds_text(time.monotonic() - started)
+    return PreparedEnvironment(name, "pass", f"prepared, {size_text(made.bytes)} in {taken}", bytes=made.bytes)
+
+
+def _show_prepared(result: PreparedEnvironment) -> None:
+    """A pass is one line; anything else is one finding with its next step."""
+    verdict = "" if result.verdict == "pass" else f"{result.verdict}: "
+    lines = [f"{result.name}: {verdict}{result.message}"]
+    lines += [f"  │ {line}" for line in result.output.splitlines()[-12:]]
+    lines += [f"  fix  {result.fix}"] if result.fix else []
+    lines += [result.declaration] if result.declaration else []
+    print_text("".join(f"{visible(line)}\n" for line in lines))

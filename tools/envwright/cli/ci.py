@@ -17,9 +17,8 @@ from envwright.cli.train import runs_of_this_machine
 from envwright.declarations.problem import DeclarationError, Problem
 from envwright.declarations.registry import load_registry
 from envwright.exit_codes import CommandError
-from envwright.github.api import GitHub, GitHubError
+from envwright.github.api import GitHub, GitHubError, is_commit, last_success, success_in_merge_queue
 from envwright.github.pull_requests import LONGEST, MARK, claim, close_claim, comment, propose, pull_request_of
-from envwright.github.workflow_runs import is_commit, last_success, success_in_merge_queue
 from envwright.packages.git import git, head_of
 from envwright.packages.lock import LOCK_FILE
 from envwright.packages.repository import Repository

@@ -30,7 +30,6 @@ from envwright.authoring.setup.initial import InitialFiles, enclosing_repository
 from envwright.authoring.setup.screen import initial_data, render_initial, render_upgrade
 from envwright.authoring.setup.upgrading import as_data, plan_upgrade, write_upgrade
 from envwright.cli import arguments
-from envwright.cli.questions import answer, can_ask
 from envwright.declarations.problem import DeclarationError, Problem, nearest
 from envwright.declarations.registry import load_registry
 from envwright.declarations.registry_values import OWNER, SLUG
@@ -178,13 +177,13 @@ def _completed(options: argparse.Namespace, root: Path, record: Record | None) -
         raise NotInitialised(f"--tool: {tool} is a placeholder. {FIX_TOOL}")
     branch = options.branch or _default_branch(root)
     owner = options.owner or (registry.owner if registry else "")
-    asks = can_ask() and registry is None
+    asks = arguments.can_ask() and registry is None
     if not owner and not asks:
         raise NotInitialised(
             "--owner is missing: the user or team of the Hub. For example: envwright init --owner acme"
         )
     if not owner:
-        owner = answer(
+        owner = arguments.answer(
             "user or team of the Environments Hub", refusal=arguments.refusal(SLUG, "a user or team of the Hub")
         )
     maintainers = tuple(dict.fromkeys(options.maintainer or (registry.maintainers if registry else ())))
@@ -192,7 +191,9 @@ def _completed(options: argparse.Namespace, root: Path, record: Record | None) -
         maintainers = _ask_maintainers()
     visibility = options.visibility or (registry and registry.visibility and registry.visibility.lower())
     if visibility is None and asks:
-        visibility = answer("visibility of environments on the Hub: private, public (none: private)", VISIBILITIES)
+        visibility = arguments.answer(
+            "visibility of environments on the Hub: private, public (none: private)", VISIBILITIES
+        )
     return Answers(
         owner=owner,
         maintainers=maintainers,
@@ -244,7 +245,7 @@ def _ask_maintainers() -> tuple[str, ...]:
         return next(filter(None, refused), "")
 
     question = "GitHub users or teams that review what no environment owns, such as @acme/reviewers (none: no one)"
-    return tuple(dict.fromkeys(answer(question, refusal=refuse).split()))
+    return tuple(dict.fromkeys(arguments.answer(question, refusal=refuse).split()))
 
 
 def _refuse_other_answers(options: argparse.Namespace, answers: Mapping[str, Any], file: str, then: str) -> None:

@@ -59,11 +59,13 @@ SECTIONS: Mapping[str, Mapping[str, Command]] = {
         "rewards reply": Command("score one reply, function by function", "rewards"),
         "smoke": Command("one gate: a real evaluation against scripted policies, or with a model", "validate"),
         "distribution": Command("one gate: whether the rewards leave something to learn", "validate"),
-        "distribution results": Command("the same gate on rollouts from elsewhere", "distribution"),
-        "distribution hosted": Command("the same gate on an evaluation by Prime Intellect's platform", "distribution"),
-        "test": Command("run an environment's own tests and cases with pytest"),
-        "cases add": Command("write the cases that findings show into tests/cases.yaml"),
-        "prepare": Command("download the data that environments declare, once, so that the gates can stay offline"),
+        "distribution results": Command("the same gate on rollouts from elsewhere", "models"),
+        "distribution hosted": Command("the same gate on an evaluation by Prime Intellect's platform", "models"),
+        "test": Command("run an environment's own tests and cases with pytest", "author_tests"),
+        "cases add": Command("write the cases that findings show into tests/cases.yaml", "author_tests"),
+        "prepare": Command(
+            "download the data that environments declare, once, so that the gates can stay offline", "cache"
+        ),
     },
     "models": {
         "record": Command("evaluate once and keep the rollouts and their baseline", "models"),

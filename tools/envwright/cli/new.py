@@ -21,7 +21,6 @@ from envwright.authoring.new.render import files_of
 from envwright.authoring.new.wording import declared_by
 from envwright.authoring.new.write import usual_owners, write
 from envwright.cli import arguments
-from envwright.cli.questions import answer, can_ask
 from envwright.declarations.registry import load_registry
 from envwright.exit_codes import CommandError
 from envwright.reports.printing import for_terminal, print_text
@@ -142,10 +141,11 @@ def _prompt(options: argparse.Namespace) -> None:
 
     Raises `CommandError` in CI and without a terminal.
     """
-    if not can_ask():
+    if not arguments.can_ask():
         raise CommandError("NAME is missing. For example: envwright new capital-cities --data questions.jsonl")
-    options.name = answer("name, such as capital-cities")
+    ask = arguments.answer
+    options.name = ask("name, such as capital-cities")
     if options.data is options.dataset is None:
-        options.data = answer("file or folder with questions and answers (none: a sample to begin with)") or None
-    options.kind = options.kind or answer(f"kind: {', '.join(KINDS)} (none: what fits)", KINDS) or None
-    options.answer = options.answer or answer(f"answers: {', '.join(ANSWERS)} (none: what fits)", ANSWERS) or None
+        options.data = ask("file or folder with questions and answers (none: a sample to begin with)") or None
+    options.kind = options.kind or ask(f"kind: {', '.join(KINDS)} (none: what fits)", KINDS) or None
+    options.answer = options.answer or ask(f"answers: {', '.join(ANSWERS)} (none: what fits)", ANSWERS) or None

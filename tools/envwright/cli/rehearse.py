@@ -13,8 +13,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from envwright_emulator.behaviour import UnknownAssumption, behaviour
-from envwright_emulator.faults import FaultSyntaxError
+from envwright_emulator.behaviour import BehaviourRefused, behaviour
 from envwright_emulator.hub import READ_ONLY_KEY, assumptions
 from envwright_emulator.rehearsal_copy import rehearsal_copy
 from envwright_emulator.server import EmulatedHub, emulator
@@ -97,7 +96,7 @@ def run_emulator(options: argparse.Namespace) -> int:
             _print_variables(running, options.key)
             while not stop.wait(1.0):
                 pass
-    except (FaultSyntaxError, UnknownAssumption) as error:
+    except BehaviourRefused as error:
         raise CommandError(f"envwright emulator: {error}") from None
     except PortTaken as error:
         message = f"envwright emulator: port {options.port}: {error.strerror}; --port 0 picks a free one"
@@ -151,7 +150,7 @@ def run_rehearse(options: argparse.Namespace) -> int:
     try:
         with tempfile.TemporaryDirectory(prefix="envwright-rehearsal-") as folder:
             return _rehearsed(options.root, Path(folder), options)
-    except (FaultSyntaxError, UnknownAssumption) as error:
+    except BehaviourRefused as error:
         raise CommandError(f"envwright rehearse: {error}") from None
 
 

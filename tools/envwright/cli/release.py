@@ -12,12 +12,10 @@ from pathlib import Path
 from envwright import exit_codes
 from envwright.builds.machine import platform_checks, refuse_unready
 from envwright.cli import arguments
-from envwright.cli.questions import confirmed
 from envwright.declarations.registry import load_registry
 from envwright.exit_codes import CommandError
 from envwright.files.atomic_write import write_whole
-from envwright.github.api import GitHub, GitHubError
-from envwright.github.workflow_runs import commits_of_successes
+from envwright.github.api import GitHub, GitHubError, commits_of_successes
 from envwright.packages.changes import changed_environments, registry_at
 from envwright.packages.git import git, head_of
 from envwright.packages.repository import Repository
@@ -34,9 +32,8 @@ from envwright.release.ledger import (
 from envwright.release.loading import LOADED, Loader, join_loaded, loaded_text, read_loaded
 from envwright.release.plan import Planned, make_plan
 from envwright.release.plan_report import print_plan, render_plan_text, write_plan
-from envwright.release.publishable import ReleaseSettings
 from envwright.release.publishing import Verified
-from envwright.release.release import carry_out_plan, outcome
+from envwright.release.release import ReleaseSettings, carry_out_plan, outcome
 from envwright.reports.printing import append_to_summary
 from envwright.system.file_lock import AlreadyLocked, locked
 from envwright.system.subprocesses import terminated_like_interrupted
@@ -149,7 +146,7 @@ def _released(root: Path, reports: Path, options: argparse.Namespace) -> tuple[L
         refuse_unready(platform_checks("release", planned.access, planned.prime, planned.hub.identity))
     if not options.quiet:
         print(planned.access.scrubber.text(render_plan_text(planned.plan, quiet=True)), file=sys.stderr)
-    if (question := _question(planned, options)) and not confirmed(question, options):
+    if (question := _question(planned, options)) and not arguments.confirmed(question, options):
         return None
     return carry_out_plan(root, planned, reports, arguments.settings(ReleaseSettings, options), stop), planned
 

@@ -19,7 +19,6 @@ from envwright_learner.settings import LearnerSettings, read_settings
 from envwright import exit_codes
 from envwright.builds.machine import platform_checks, refuse_unready
 from envwright.cli import arguments
-from envwright.cli.questions import confirmed
 from envwright.cli.selection import beside_key, print_grants, runs_named
 from envwright.declarations.problem import nearest
 from envwright.declarations.registry import Registry, load_registry
@@ -270,7 +269,7 @@ def _submit(root: Path, registry: Registry, options: argparse.Namespace) -> int:
     states = {each.run.spec.name: f"{each.decision.action}: {each.decision.reason}" for each in decided}
     outcomes: dict[str, str] = {}
     due = [each for each in decided if each.decision.action == "submit"]
-    for each in due if due and not options.dry_run and confirmed(_question(due), options) else ():
+    for each in due if due and not options.dry_run and arguments.confirmed(_question(due), options) else ():
         if not options.quiet:
             print(f"{each.run.spec.name}: submitting", file=sys.stderr, flush=True)
         outcome = carry_out(situation, each)

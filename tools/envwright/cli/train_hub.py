@@ -10,11 +10,10 @@ from pathlib import Path
 from envwright import exit_codes
 from envwright.authoring.dataset.huggingface import is_dataset
 from envwright.cli import arguments
-from envwright.cli.questions import answer, can_ask, confirmed
 from envwright.cli.train import run_result
 from envwright.declarations.run import EXAMPLE_MODEL
 from envwright.files.atomic_write import write_whole
-from envwright.hub.runs import TrainingOffer
+from envwright.hub.platform import TrainingOffer
 from envwright.reports.declared_runs import render_runs
 from envwright.training.hub_run import (
     HubRunSettings,
@@ -71,7 +70,7 @@ def gpus(text: str) -> tuple[int, int]:
 def run(options: argparse.Namespace) -> int:
     settings, root = arguments.settings(HubRunSettings, options), options.root
     refuse_other_addresses(settings.environments)
-    if settings.model and not can_ask() and not settings.yes and not settings.dry_run:
+    if settings.model and not arguments.can_ask() and not settings.yes and not settings.dry_run:
         message = (
             "the submission is confirmed only on a terminal and outside CI: add --yes to submit, or --dry-run to only "
             "show it"
@@ -98,7 +97,7 @@ def run(options: argparse.Namespace) -> int:
     if hub_run.run.fails or hub_run.decision.action == "refused":
         return exit_codes.FAIL
     question = f"Submit {hub_run.identity.name}? Hosted GPUs are billed by the hour."
-    if settings.dry_run or platform.prime is None or not confirmed(question, options):
+    if settings.dry_run or platform.prime is None or not arguments.confirmed(question, options):
         return exit_codes.PASS
     outcome = platform.submit(hub_run, root)
     print(scrub(str(outcome)))
@@ -115,8 +114,8 @@ def _model(settings: HubRunSettings, offer: TrainingOffer) -> str:
         listed += f"\n    and {len(known) - MOST_SHOWN} more: prime train models"
     why = offer.unread or "the platform lists no models"
     what = "models on the platform" if offer.models else f"{why}; an example is"
-    if can_ask():
+    if arguments.can_ask():
         print(f"{what}:{listed}")
-        return answer(f"Model to start from [{known[0]}]") or known[0]
+        return arguments.answer(f"Model to start from [{known[0]}]") or known[0]
     dry_run = settings.dry_run or not settings.yes
     raise Unusable(f"--model is missing; {what}:{listed}", settings.command(model=known[0], dry_run=dry_run))

@@ -20,7 +20,7 @@ from envwright.declarations.registry import Registry
 from envwright.exit_codes import CommandError
 from envwright.facts.training_log import NoMetrics
 from envwright.hub.access import HubUnavailable, hub_access
-from envwright.hub.runs import RunsUnreadable
+from envwright.hub.platform import RunsUnreadable
 from envwright.models.run_rollouts import with_rollouts
 from envwright.packages.content import reward_digest
 from envwright.packages.git import head_of

@@ -24,7 +24,7 @@ from watchfiles import Change, DefaultFilter
 from watchfiles import watch as changes
 
 from envwright import __version__, exit_codes
-from envwright.cli import cases_add
+from envwright.cli import author_tests
 from envwright.declarations.problem import DeclarationError
 from envwright.declarations.tool_source import REGISTRY_FILE
 from envwright.facts.stages import needed_by
@@ -141,8 +141,8 @@ class EnvironmentWatch:
             print_text("no finding shows a case\n")
         elif event == "c" and case is not None:
             try:
-                cases_add.write_cases(self._root, self._name, [case.rule], self._reports)
-            except (cases_add.UnwritableCases, DeclarationError) as error:
+                author_tests.write_cases(self._root, self._name, [case.rule], self._reports)
+            except (author_tests.UnwritableCases, DeclarationError) as error:
                 print_text(f"{error}\n")
 
     def validate(self, templates: LockTemplates, *, use_cache: bool = True) -> None:

@@ -6,7 +6,6 @@ import json
 import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from math import ceil
 from pathlib import Path
 from typing import Any, Literal
 
@@ -19,9 +18,6 @@ from envwright.text.plain_data import parsed_json
 
 CHILD = Path(__file__).with_name("child.py")
 CONCURRENCY = 32
-ROWS_OF_PAGE, MOST_PAGES = 100, 200
-TRIES = 3
-"""Rows that appear or end between two pages shift the pages; then everything is read again."""
 SECONDS = 600.0
 
 CallOutcome = Literal["ok", "missing", "refused", "failed"]
@@ -115,35 +111,6 @@ def call_hub(
             answers[message["id"]] = HubAnswer(message["outcome"], message.get("status"), message.get("data"), text)
     _refuse_old(prime_version)
     return HubAnswers(prime_version, answers)
-
-
-def numbered_pages(
-    prime: Prime, access: HubAccess, path: str, key: str, stop: threading.Event, params: Mapping[str, Any] | None = None
-) -> tuple[list[dict[str, Any]], int | None, str]:
-    """The rows of a list in pages with numbers, how many the server counts, and why they are incomplete.
-
-    A server without pages sends everything, and may count nothing.
-    """
-
-    def page(number: int) -> HubCall:
-        return HubCall(f"page {number}", path, {**(params or {}), "page": number, "limit": ROWS_OF_PAGE})
-
-    first = call_hub(prime, access, [page(1)], stop)["page 1"]
-    answers, shown, total = [first], len(first.rows(key)), first.table.get("total")
-    if shown and isinstance(total, int) and total > shown:
-        numbers = range(2, min(ceil(total / shown), MOST_PAGES) + 1)
-        more = call_hub(prime, access, [page(number) for number in numbers], stop)
-        answers += [more[f"page {number}"] for number in numbers]
-    found: list[dict[str, Any]] = []
-    for answer in answers:
-        rows, counted = answer.rows(key), answer.table.get("total")
-        if not isinstance(answer.table.get(key), list) or len(rows) < len(answer.table[key]):
-            return [], None, answer.why
-        if counted != total:
-            return [], None, f"their number changed from {total} to {counted} while it was read"
-        found += rows
-    total = total if isinstance(total, int) else None
-    return found, total, "" if total in (None, len(found)) else f"{len(found)} of {total} are on its pages"
 
 
 def _failure_message(error: ProgramFailed, access: HubAccess) -> str:

@@ -21,7 +21,7 @@ from envwright.facts.observed import Facts, Task
 from envwright.facts.recordings import split_of
 from envwright.facts.results import EvaluationRow, task_key
 from envwright.hub.access import HubUnavailable
-from envwright.hub.runs import RunsUnreadable
+from envwright.hub.platform import RunsUnreadable
 from envwright.models.model_evaluation import sampling_of
 from envwright.models.prime_inference import endpoint_named
 from envwright.packages.content import reward_digest

@@ -23,14 +23,14 @@ from envwright.exit_codes import CommandError
 from envwright.facts.observed import Task
 from envwright.files.atomic_write import write_whole
 from envwright.hub.access import HubAccess, Prime, the_platform
-from envwright.hub.evaluations import (
+from envwright.hub.pending_submission import PAUSES, PENDING_SECONDS, PendingSubmission, decisive_line, is_refusal
+from envwright.hub.platform import (
     EvaluationsUnreadable,
     PlatformEvaluation,
     list_evaluations,
     read_evaluation,
     read_samples,
 )
-from envwright.hub.pending_submission import PAUSES, PENDING_SECONDS, PendingSubmission, decisive_line, is_refusal
 from envwright.hub.state import read_hub
 from envwright.models.model_evaluation import (
     MOST_TASKS_ELSEWHERE,

@@ -26,7 +26,7 @@ from envwright_worker.policies.answers import answer_of
 from envwright.declarations.package import Package
 from envwright.facts.results import LINE_LIMIT, EvaluationRow, MalformedRow
 from envwright.facts.reward_numbers import finite_number
-from envwright.hub.runs import spread
+from envwright.hub.platform import spread
 from envwright.packages.import_results import (
     OTHER_SHAPES,
     KnownEnvironment,

@@ -15,7 +15,7 @@ from envwright.declarations.problem import DeclarationError
 from envwright.declarations.registry import EnvironmentEntry, ExternalEntry, Registry, load_registry
 from envwright.facts.observed import Facts
 from envwright.hub.access import HubAccess, HubUnavailable, Prime, find_prime, hub_access, install_prime
-from envwright.hub.runs import PlatformRun, RunsUnreadable, list_runs
+from envwright.hub.platform import PlatformRun, RunsUnreadable, list_runs
 from envwright.hub.state import HubEnvironment, HubReading, HubState, read_hub
 from envwright.packages.changes import Change, changed_environments, changed_keys, registry_at
 from envwright.packages.git import ContentMissing

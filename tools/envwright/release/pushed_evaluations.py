@@ -19,7 +19,7 @@ from envwright.declarations.package import Package
 from envwright.facts.recordings import split_of
 from envwright.hub.access import HubAccess, Prime
 from envwright.hub.client import HubCall, call_hub
-from envwright.hub.evaluations import EvaluationsUnreadable, PlatformEvaluation, list_evaluations
+from envwright.hub.platform import EvaluationsUnreadable, PlatformEvaluation, list_evaluations
 from envwright.packages.recordings import RecordingOnDisk, read_recordings
 from envwright.release.plan import Desired
 from envwright.release.publishing import PUSH_SECONDS, Push

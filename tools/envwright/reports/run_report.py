@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from envwright.facts.observed import adapter
-from envwright.hub.runs import RewardBin
+from envwright.hub.platform import RewardBin
 from envwright.reports.before_after import no_difference
 from envwright.reports.blocks import Block, Heading, Labelled
 from envwright.statistics.before_after import GoalAnswer

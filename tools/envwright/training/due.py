@@ -15,7 +15,7 @@ from envwright.declarations.run import RunSpec
 from envwright.declarations.tool_source import REGISTRY_FILE
 from envwright.hub.access import HubAccess, HubUnavailable, Prime
 from envwright.hub.client import HubAnswer, HubCall, call_hub
-from envwright.hub.runs import PlatformRun, RunsUnreadable, list_runs, read_training_offer
+from envwright.hub.platform import PlatformRun, RunsUnreadable, list_runs, read_training_offer
 from envwright.packages.git import head_of
 from envwright.statistics.run_cost import ASSUMED_GPU, HourRange
 from envwright.system.workspace import Workspace

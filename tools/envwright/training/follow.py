@@ -20,7 +20,7 @@ from envwright.declarations.yaml_edits import NoPlace, with_value
 from envwright.exit_codes import CommandError
 from envwright.facts.training_log import NoMetrics, RunMetrics, metrics_of_rows, read_metrics
 from envwright.hub.access import the_platform
-from envwright.hub.runs import Histogram, PlatformRun, list_runs, read_run
+from envwright.hub.platform import Histogram, PlatformRun, list_runs, read_run
 from envwright.packages.repository import Repository
 from envwright.reports.run_report import Curve, CurvePoint, RewardedReply, RunFinding, RunReport, RunStatus
 from envwright.rules.diagnosis import RunLog, not_judged, task_lines

@@ -19,7 +19,7 @@ from envwright.declarations.registry import ExternalEntry, Registry
 from envwright.declarations.run import run_spec
 from envwright.exit_codes import CommandError
 from envwright.hub.access import HubAccess, HubUnavailable, Prime, hub_access, the_platform
-from envwright.hub.runs import TrainingOffer, read_training_offer
+from envwright.hub.platform import TrainingOffer, read_training_offer
 from envwright.hub.state import read_hub
 from envwright.packages.git import head_of
 from envwright.system.workspace import Workspace

@@ -23,7 +23,7 @@ from envwright.declarations.run import RunSpec
 from envwright.declarations.tool_source import REGISTRY_FILE
 from envwright.exit_codes import CommandError
 from envwright.hub.access import the_platform
-from envwright.hub.runs import RunDetails, list_runs, read_run
+from envwright.hub.platform import RunDetails, list_runs, read_run
 from envwright.text.plain_data import NestedTooDeeply, foreign_json
 from envwright.training.follow import OUTPUTS, platform_run
 from envwright.training.run_folder import step_of_model

@@ -1,18 +1,22 @@
-"""Training runs on the platform: listed completely, or not at all."""
+"""Training runs and evaluations on the platform: listed completely, or not at all."""
 
 from __future__ import annotations
 
 import threading
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from math import ceil
 from typing import Any
 
 from envwright import exit_codes
 from envwright.exit_codes import CommandError
 from envwright.facts.reward_numbers import finite_number
 from envwright.hub.access import HubAccess, Prime
-from envwright.hub.client import ROWS_OF_PAGE, TRIES, HubAnswer, HubCall, call_hub, numbered_pages
+from envwright.hub.client import HubAnswer, HubCall, call_hub
 
+ROWS_OF_PAGE, MOST_PAGES = 100, 200
+TRIES = 3
+"""Rows that appear or end between two pages shift the pages; then everything is read again."""
 MOST_SAMPLED_STEPS = 12
 """Steps whose rollouts are read, at most a page of each."""
 
@@ -43,7 +47,7 @@ def list_runs(prime: Prime, access: HubAccess, stop: threading.Event) -> tuple[P
     """
     params, why = {"team_id": access.team} if access.team else None, ""
     for _ in range(TRIES):
-        rows, _total, why = numbered_pages(prime, access, "/rft/runs", "runs", stop, params)
+        rows, _total, why = _numbered_pages(prime, access, "/rft/runs", "runs", stop, params)
         ids = {str(row.get("id") or "") for row in rows}
         if not why and len(ids) == len(rows) and "" not in ids:
             return tuple(map(_run, rows))
@@ -251,3 +255,100 @@ def read_training_offer(prime: Prime, access: HubAccess, stop: threading.Event) 
     names = (str(each["name"]) for each in models.rows("models") if each.get("name"))
     failed = [answers[part].message for part in ("models", "gpus") if not _is_known(answers[part])]
     return TrainingOffer(tuple(dict.fromkeys(names)), prices, "; ".join(failed))
+
+
+class EvaluationsUnreadable(CommandError):
+    """The platform's evaluations could not be read; the message has the reason."""
+
+    code = exit_codes.ERROR
+
+
+@dataclass(frozen=True)
+class PlatformEvaluation:
+    id: str
+    name: str
+    status: str
+    """PENDING, RUNNING, COMPLETED, FAILED, CANCELLED or TIMEOUT."""
+    samples: int = 0
+    error: str = ""
+
+    @property
+    def has_ended(self) -> bool:
+        return self.status in ("COMPLETED", "FAILED", "CANCELLED", "TIMEOUT")
+
+
+def list_evaluations(
+    prime: Prime, access: HubAccess, environment: str, stop: threading.Event
+) -> tuple[PlatformEvaluation, ...]:
+    """Every evaluation of an environment that the key can read in its team, newest first.
+
+    Raises `EvaluationsUnreadable`, `HubUnavailable` and `Interrupted`.
+    """
+    params = {"environment_name": environment, **({"team_id": access.team} if access.team else {})}
+    call = HubCall("evaluations", "/evaluations/", params, pages="skip")
+    answer = call_hub(prime, access, [call], stop)["evaluations"]
+    if answer.outcome != "ok":
+        raise EvaluationsUnreadable(f"the platform's evaluations cannot be listed: {answer.why}")
+    return tuple(map(_evaluation, answer.rows("items")))
+
+
+def read_evaluation(prime: Prime, access: HubAccess, id: str, stop: threading.Event) -> PlatformEvaluation:
+    """The status of one. Raises `EvaluationsUnreadable`, `HubUnavailable` and `Interrupted`."""
+    answer = call_hub(prime, access, [HubCall("evaluation", f"/evaluations/{id}")], stop)["evaluation"]
+    if not answer.table.get("status"):
+        raise EvaluationsUnreadable(f"the evaluation {id} cannot be read: {answer.why}")
+    return _evaluation(answer.table)
+
+
+def read_samples(prime: Prime, access: HubAccess, id: str, stop: threading.Event) -> list[dict[str, Any]]:
+    """All samples of an evaluation, each once.
+
+    Everything is read again if the pages do not fit together. Raises `EvaluationsUnreadable`, `HubUnavailable` and
+    `Interrupted`.
+    """
+    why = ""
+    for _ in range(TRIES):
+        samples, total, why = _numbered_pages(prime, access, f"/evaluations/{id}/samples", "samples", stop)
+        if not why and total is not None:
+            return samples
+    raise EvaluationsUnreadable(f"the samples of {id} cannot be read completely: {why or 'they are not counted'}")
+
+
+def _evaluation(row: Mapping[str, Any]) -> PlatformEvaluation:
+    samples = row.get("total_samples")
+    return PlatformEvaluation(
+        id=str(row.get("evaluation_id") or row.get("id") or ""),
+        name=str(row.get("name") or ""),
+        status=str(row.get("status") or ""),
+        samples=samples if isinstance(samples, int) else 0,
+        error=str(row.get("error_message") or ""),
+    )
+
+
+def _numbered_pages(
+    prime: Prime, access: HubAccess, path: str, key: str, stop: threading.Event, params: Mapping[str, Any] | None = None
+) -> tuple[list[dict[str, Any]], int | None, str]:
+    """The rows of a list in pages with numbers, how many the server counts, and why they are incomplete.
+
+    A server without pages sends everything, and may count nothing.
+    """
+
+    def page(number: int) -> HubCall:
+        return HubCall(f"page {number}", path, {**(params or {}), "page": number, "limit": ROWS_OF_PAGE})
+
+    first = call_hub(prime, access, [page(1)], stop)["page 1"]
+    answers, shown, total = [first], len(first.rows(key)), first.table.get("total")
+    if shown and isinstance(total, int) and total > shown:
+        numbers = range(2, min(ceil(total / shown), MOST_PAGES) + 1)
+        more = call_hub(prime, access, [page(number) for number in numbers], stop)
+        answers += [more[f"page {number}"] for number in numbers]
+    found: list[dict[str, Any]] = []
+    for answer in answers:
+        rows, counted = answer.rows(key), answer.table.get("total")
+        if not isinstance(answer.table.get(key), list) or len(rows) < len(answer.table[key]):
+            return [], None, answer.why
+        if counted != total:
+            return [], None, f"their number changed from {total} to {counted} while it was read"
+        found += rows
+    total = total if isinstance(total, int) else None
+    return found, total, "" if total in (None, len(found)) else f"{len(found)} of {total} are on its pages"

@@ -1,9 +1,10 @@
-"""`envwright cases add`: write the cases that findings show into an environment's tests/cases.yaml."""
+"""An environment's own tests: run by pytest, and the cases that findings show, written into tests/cases.yaml."""
 
 from __future__ import annotations
 
 import argparse
 import json
+import threading
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,20 +15,33 @@ from envwright_worker.author_tests import CASES_FILE
 
 from envwright import exit_codes
 from envwright.cli import arguments
+from envwright.cli.selection import named_environment
 from envwright.declarations.package import Package
 from envwright.declarations.problem import nearest
 from envwright.exit_codes import CommandError
 from envwright.files.atomic_write import write_whole
+from envwright.observing.authors_pytest import run_pytest
+from envwright.observing.job import failing_as
 from envwright.packages.cases import with_cases
 from envwright.packages.repository import Repository
 from envwright.reports.printing import print_text
 from envwright.reports.result import REPORT, EnvironmentResult, read_report
+from envwright.system.workspace import Workspace
 
-EXAMPLES = """examples:
+EXAMPLES = {
+    "test": """examples:
+  envwright test reverse-text                      tests/test_*.py and tests/cases.yaml
+  envwright test reverse-text -k empty -x          pytest's own flags
+  envwright test reverse-text tests/cases.yaml -v
+""",
+    "cases add": """examples:
   envwright cases add reverse-text --dry-run    print every case that the last report shows
   envwright cases add reverse-text RWD081       write the cases that one rule shows
   envwright cases add reverse-text "detects taskset.py:31:compare"
-"""
+""",
+}
+MEANING = {0: exit_codes.PASS, 1: exit_codes.FAIL, 2: exit_codes.FAIL, 4: exit_codes.USAGE, 5: exit_codes.USAGE}
+"""pytest's exit codes; 2 means that tests cannot be collected, unless it was interrupted, 5 that none was selected."""
 _RECORDED = "RWD081"
 """The rule whose cases expect the current reward. Those of other rules show an exploit."""
 
@@ -47,7 +61,26 @@ class ReadyCase:
     """Task, reply and expectation, which identify a case."""
 
 
-def add_arguments(command: argparse.ArgumentParser) -> None:
+def add_arguments_test(command: argparse.ArgumentParser) -> None:
+    arguments.environment(command)
+    command.add_argument(
+        "pytest",
+        nargs=argparse.REMAINDER,
+        metavar="PYTEST ARGUMENTS",
+        help="passed to pytest; paths may begin at the environment",
+    )
+
+
+def run_test(options: argparse.Namespace) -> int:
+    entry, package = named_environment(options)
+    given = [argument for number, argument in enumerate(options.pytest) if number or argument != "--"]
+    workspace = Workspace(options.root)
+    with failing_as(f"{entry.name} could not be tested"):
+        code = run_pytest(entry, package, workspace, given, threading.Event())
+    return MEANING.get(code, exit_codes.ERROR)
+
+
+def add_arguments_add(command: argparse.ArgumentParser) -> None:
     arguments.environment(command)
     command.add_argument("chosen", nargs="*", metavar="RULE|CASE", help="rules or names of cases (default: all)")
     command.set_defaults(rest="chosen")
@@ -55,7 +88,7 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
     arguments.reports(command, "the report is")
 
 
-def run(options: argparse.Namespace) -> int:
+def run_add(options: argparse.Namespace) -> int:
     return write_cases(options.root, options.name, options.chosen, options.reports, options.dry_run)
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import threading
-from argparse import Namespace
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -14,10 +13,9 @@ from typing import Any
 import pytest
 from emulator_client import Speaker
 from envwright import exit_codes
-from envwright.cli.distribution import run_hosted
 from envwright.cli.main import main
 from envwright.hub.access import HubAccess, Prime
-from envwright.hub.evaluations import EvaluationsUnreadable, read_samples
+from envwright.hub.platform import EvaluationsUnreadable, read_samples
 from envwright.models.hosted_evaluation import HostedRequest, HostedSide, NotEvaluated, followed, imported, submitted
 from envwright.packages.repository import Repository
 from envwright.release.plan import Desired
@@ -242,19 +240,6 @@ def test_hosted_gate_imports_and_judges_the_evaluation(
     output = capfd.readouterr().err
     assert "there already" in output
     assert "the same command follows it again" in output
-
-
-def test_hosted_gate_interrupted_before_it_submits_promises_nothing(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    def interrupted(*_: object) -> Path:
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr("envwright.cli.distribution.evaluation_target", lambda _: None)
-    monkeypatch.setattr("envwright.cli.distribution.evaluate_hosted", interrupted)
-    with pytest.raises(KeyboardInterrupt):
-        run_hosted(Namespace(endpoint="hosted", reports=Path("reports")))
-    assert capsys.readouterr().err == ""
 
 
 @pytest.mark.slow

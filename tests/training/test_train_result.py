@@ -38,8 +38,9 @@ def root(tmp_path: Path) -> Path:
 
 
 def log(root: Path, *rows: dict[str, float]) -> None:
-    """Write the metrics of the run, the first of step 1."""
-    lines = (json.dumps({"step": step, **row}) + "\n" for step, row in enumerate(rows, start=1))
+    """Write the metrics of the run; the first row without a step is of step 1."""
+    start = 1 - sum("step" in row for row in rows)
+    lines = (json.dumps({"step": step, **row}) + "\n" for step, row in enumerate(rows, start))
     (root / "outputs/learned/metrics.jsonl").write_text("".join(lines))
 
 
@@ -92,7 +93,7 @@ def test_result_is_judged_by_the_smallest_effect(
     assert json.loads((root / "reports/runs/learned.json").read_bytes())["answer"]["result"] == "learned@3"
 
 
-@pytest.mark.parametrize(("logged", "goes_on"), [(STEP, True), (LAST - 2, True), (LAST - 1, False), (LAST, False)])
+@pytest.mark.parametrize(("logged", "goes_on"), [(STEP, True), (LAST - 1, True), (LAST, False)])
 def test_result_of_an_early_step_names_only_an_unfinished_run_as_unfinished(
     logged: int, goes_on: bool, root: Path, result: Result
 ) -> None:
@@ -102,9 +103,19 @@ def test_result_of_an_early_step_names_only_an_unfinished_run_as_unfinished(
     assert ("step 3 of 6: it did not finish; continue with envwright train learned" in out) is goes_on
 
 
-@pytest.mark.parametrize(("logged", "status"), [(LAST - 1, "unknown"), (LAST, "finished")])
-def test_run_on_this_machine_has_ended_with_its_last_step(logged: int, status: str, root: Path) -> None:
-    log(root, *({"reward": 0.5} for _ in range(logged)))
+@pytest.mark.parametrize(
+    ("first", "logged", "status"),
+    [
+        pytest.param([], LAST - 1, "unknown", id="counted from 1, one step is left"),
+        pytest.param([], LAST, "finished", id="counted from 1"),
+        pytest.param([{"step": 0, "eval_reward": 0.5}], LAST - 1, "unknown", id="evaluated before its first step"),
+        pytest.param([{"step": 0, "grad_norm": 0.5}], LAST - 1, "finished", id="counted from 0, without a reward there"),
+    ],
+)
+def test_run_of_files_has_ended_with_its_last_step(
+    first: list[dict[str, float]], logged: int, status: str, root: Path
+) -> None:
+    log(root, *first, *({"reward": 0.5} for _ in range(logged)))
     main(["watch", "learned", "--root", str(root)])
     assert json.loads((root / "reports/runs/learned.json").read_bytes())["status"] == status
 

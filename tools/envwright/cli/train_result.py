@@ -194,7 +194,7 @@ def _report(run: FinishedRun) -> RunReport:
         )
     else:
         report = report_of(run.seen, diagnose(run.seen), run.checkout.text)
-    if report.status == "unknown" and _reached_its_end(run, report):
+    if report.status == "unknown" and run.kept.step >= run.kept.spec.max_steps:
         report = replace(report, status="finished")
     suspicions = tuple(_suspicions(run, report, answers))
     answer = RunAnswer(
@@ -384,7 +384,7 @@ def _next(run: FinishedRun, report: RunReport, answer: RunAnswer) -> Iterator[st
     if report.status in ("running", "queued"):
         yield f"the run goes on: envwright watch {spec.name} --follow, then this command for its last step"
     hours, most = _hours(run), run.fixed.budget.max_gpu_hours
-    if report.status not in ("running", "queued", "finished") and not _reached_its_end(run, report):
+    if report.status not in ("running", "queued", "finished") and kept.step < spec.max_steps:
         over = hours is not None and most is not None and hours >= most
         why = f"its budget of {most:g} GPU hours ended it" if over else "it did not finish"
         then = "raise budget.max_gpu_hours" if over else "continue"
@@ -421,12 +421,6 @@ def _larger(run: FinishedRun, each: EnvironmentAnswer) -> str:
         f"{name}: compare more tasks of the split {each.comparison['split']}, with {spoken} as the endpoint BASE: "
         f"envwright compare {name} --before BASE --after run:{run.kept.name} -n {needed}"
     )
-
-
-def _reached_its_end(run: FinishedRun, report: RunReport) -> bool:
-    """Whether the run did its last step: the judged one, or a later one that was logged, counted from 0 or 1."""
-    judged, last, logged = run.kept.step, run.kept.spec.max_steps, report.steps_done or 0
-    return judged >= last or judged < logged >= last - 1
 
 
 def _exhausted_patience(run: FinishedRun) -> int:

@@ -150,6 +150,18 @@ class Followed:
         return Series(f"{name} of the rollouts", points) if len(points) > 1 else logged
 
     @property
+    def steps_planned(self) -> int | None:
+        """The platform's number, else the declared one."""
+        return self.planned_steps or (self.spec.max_steps if self.spec else None)
+
+    @property
+    def did_last_step(self) -> bool:
+        """Whether the last planned step was logged; a trainer that logs a step 0 of the training counts from it."""
+        planned, last = self.steps_planned, self.metrics.last_step
+        from_zero = any(series.first_step == 0 for name, series in self.series.items() if name != "eval")
+        return planned is not None and last is not None and last + from_zero >= planned
+
+    @property
     def range(self) -> tuple[float, float | None]:
         """The range of the reward, by the environments' declarations: from 0, and open, where one declares none."""
         used = [self.packages.get(source.id) for source in self.spec.environments] if self.spec else []
@@ -167,11 +179,7 @@ def report_of(run: Followed, found: tuple[Finding, ...], registry_text: str = ""
     """The run as reports show it; a change of the registry is a patch if its text is given."""
     series = run.series
     spec = run.spec
-    planned, last = run.planned_steps or (spec.max_steps if spec else None), run.metrics.last_step
-    trained = series.get("reward")
-    counts_from_zero = trained is not None and trained.points[0][0] == 0
-    is_done = planned is not None and last is not None and last + counts_from_zero >= planned
-    of_files: RunStatus = "finished" if is_done else "unknown"
+    of_files: RunStatus = "finished" if run.did_last_step else "unknown"
     settings = ("batch_size", "group_size", "learning_rate", "max_steps", "seq_len")
     config = {name: getattr(spec, name) for name in settings} if spec else {}
     return RunReport(
@@ -182,8 +190,8 @@ def report_of(run: Followed, found: tuple[Finding, ...], registry_text: str = ""
         status=STATUSES.get(run.status.upper(), of_files),
         identity=run.identity,
         started=run.started,
-        steps_done=last,
-        steps_planned=planned,
+        steps_done=run.metrics.last_step,
+        steps_planned=run.steps_planned,
         cost=run.dollars,
         curves=tuple(_curves(run, series)),
         findings=tuple(

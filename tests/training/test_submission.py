@@ -160,6 +160,22 @@ def test_run_identity_does_not_match_foreign_names(name: str) -> None:
     assert not identity().is_another_version(name)
 
 
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        pytest.param(
+            "a-run-whose-name-is-longer-than-forty-chars-1", "a-run-whose-name-is-longer-than-forty-chars-2", id="long"
+        ),
+        pytest.param("qwen-2.5", "qwen-2-5", id="dot"),
+    ],
+)
+def test_run_identity_of_a_similar_name_is_another_run(one: str, other: str) -> None:
+    name = RunIdentity(one, "0123456789ab", COMMIT).name
+    assert len(name) <= 41 + 12 + 8
+    assert RunIdentity(one, "").is_another_version(name)
+    assert not RunIdentity(other, "").is_another_version(name)
+
+
 def test_run_identity_ignores_submission_settings() -> None:
     assert (
         identity(submit="manual", budget={"max_gpu_hours": 1}, ignore={"RUN041": "a try"}, baseline={"none": "a try"})

@@ -40,7 +40,9 @@ SubmissionOutcome = Literal["submitted", "already-submitted", "waits", "failed",
 NOT_IDENTITY = ("submit", "budget", "baseline", "goal", "ignore")
 """Keys that affect the submission or the judgement of a run and not the run itself."""
 DIGEST_LENGTH = 12
-LONGEST_STEM = 40
+LONGEST_STEM = 41
+"""Characters of a run's part of its name on the platform, with the hyphen behind it."""
+MARK_LENGTH = 6
 
 
 @dataclass(frozen=True)
@@ -53,8 +55,11 @@ class RunIdentity:
 
     @property
     def stem(self) -> str:
-        """The common prefix of all versions' names."""
-        return f"{self.run[:LONGEST_STEM].rstrip('.-').replace('.', '-')}-"
+        """The common prefix of all versions' names; a name that does not stay as it is has a mark of its own."""
+        if len(self.run) < LONGEST_STEM and "." not in self.run:
+            return f"{self.run}-"
+        mark = hashlib.sha256(self.run.encode()).hexdigest()[:MARK_LENGTH]
+        return f"{self.run[: LONGEST_STEM - MARK_LENGTH - 2].replace('.', '-').rstrip('-')}-{mark}-"
 
     @property
     def mark(self) -> str:

@@ -10,6 +10,7 @@ import urllib.request
 import zipfile
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -23,6 +24,7 @@ from envwright.training.due import DecidedRun, Situation
 from envwright.training.hub_run import HubRunSettings, TrainingPlatform, hub_run_notes
 from envwright.training.submit import Submission
 from envwright_emulator.server import EmulatedHub
+from envwright_learner.settings import LearnerSettings
 from loopback_server import serving
 
 ROOT = Path(__file__).parents[2]
@@ -524,11 +526,57 @@ def test_local_training_without_packages_names_the_session(copied: Path, capsys:
     assert output.endswith("run: nox -s envwright -- train RUN\n")
 
 
-def test_local_training_with_outdated_file_is_refused(copied: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    file = copied / "configs" / "rl" / "reverse-text-here.toml"
-    file.write_text(file.read_text().replace("max_steps = 100", "max_steps = 9999"))
-    assert main(["train", "reverse-text-here", "--root", str(copied)]) == 2
-    assert "reverse-text-here.toml differs from registry.yaml" in capsys.readouterr().err
+HERE = """\
+version: 1
+owner: acme
+environments:
+  reverse-text:
+runs:
+  one: {backend: trl, model: tiny/base, environments: [{id: reverse-text}], max_steps: 5}
+  two: {backend: trl, model: tiny/base, environments: [{id: reverse-text}], max_steps: 5}
+  away: {backend: prime-rl, model: Qwen/Qwen3-4B, environments: [{id: reverse-text}], max_steps: 30}
+"""
+
+
+@pytest.mark.parametrize(
+    ("names", "broken", "code", "document"),
+    [
+        pytest.param("one two", "", 0, {"one": "finished", "two": "finished"}, id="all end"),
+        pytest.param("one two away", "", 0, {"one": "finished", "two": "finished", "away": "manual"}, id="one away"),
+        pytest.param("one two away", "two", 130, {"one": "finished", "two": "interrupted"}, id="one is interrupted"),
+    ],
+)
+def test_training_of_several_runs_prints_one_document(
+    names: str,
+    broken: str,
+    code: int,
+    document: dict[str, str],
+    repository: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def trained(_: Path, settings: LearnerSettings) -> SimpleNamespace:
+        end = "interrupted" if settings.name == broken else "finished"
+        return SimpleNamespace(end=end, steps=5, folder=repository / "outputs", model=None)
+
+    (repository / "registry.yaml").write_text(HERE)
+    assert train(repository, "compile") == 0
+    monkeypatch.setattr("envwright.cli.train.NEEDED", ())
+    monkeypatch.setattr("envwright.cli.train._train", trained)
+    capsys.readouterr()
+    assert train(repository, *names.split(), "--format", "json") == code
+    assert states(capsys) == document
+
+
+def test_training_of_several_runs_begins_once_all_can_start(
+    repository: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (repository / "registry.yaml").write_text(HERE)
+    assert train(repository, "compile") == 0
+    (repository / "configs" / "rl" / "two.toml").write_text("")
+    monkeypatch.setattr("envwright.cli.train._train", lambda *_: pytest.fail("it was begun"))
+    assert train(repository, "one", "two") == 2
+    assert "two.toml differs from registry.yaml" in capsys.readouterr().err
 
 
 def test_local_training_in_dry_run_prints_its_command(

@@ -109,7 +109,7 @@ def test_result_of_an_early_step_names_only_an_unfinished_run_as_unfinished(
         pytest.param([], LAST - 1, "unknown", id="counted from 1, one step is left"),
         pytest.param([], LAST, "finished", id="counted from 1"),
         pytest.param([{"step": 0, "eval_reward": 0.5}], LAST - 1, "unknown", id="evaluated before its first step"),
-        pytest.param([{"step": 0, "grad_norm": 0.5}], LAST - 1, "finished", id="counted from 0, without a reward there"),
+        pytest.param([{"step": 0, "grad_norm": 0.5}], LAST - 1, "finished", id="counted from 0, no reward there"),
     ],
 )
 def test_run_of_files_has_ended_with_its_last_step(

@@ -95,12 +95,20 @@ def add_arguments_file(command: argparse.ArgumentParser) -> None:
 
 
 def run_file(options: argparse.Namespace) -> int:
-    return _train_file(options.file, options)
+    trained = _trained(options.root, options.file)
+    _print_trained(trained, options)
+    return CODES[trained.end]
 
 
-def train_here(options: argparse.Namespace, registry: Registry, runs: Sequence[DeclaredRun]) -> int:
-    """Train the declared runs one after the other; the exit code is the first that is not 0."""
+def train_here(
+    options: argparse.Namespace, registry: Registry, runs: Sequence[DeclaredRun], results: list[RunResult]
+) -> int:
+    """Train the declared runs one after the other, once all can start; the exit code is the first that is not 0.
+
+    `results` gets what became of each.
+    """
     root = options.root
+    files = []
     for declared in runs:
         for finding in declared.findings:
             if finding.counts:
@@ -108,33 +116,40 @@ def train_here(options: argparse.Namespace, registry: Registry, runs: Sequence[D
         if declared.fails or declared.compiled is None:
             return exit_codes.FAIL
         name = next(iter(declared.compiled.files))
-        file = root / name
         if name in stale_configs(root, [declared]):
             raise CommandError(f"{name} differs from registry.yaml; update it with: envwright train compile")
         if missing := [secret for secret in declared.spec.secrets if not os.environ.get(secret)]:
             raise CommandError(f"{declared.spec.name} needs {', '.join(missing)}, which is not set")
+        files.append(root / name)
+    for declared, file in zip(runs, files, strict=True):
         if not missing_packages(NEEDED):
             packages = packages_of_runs(root, registry, [declared.spec])
             fixed = preregistration_of(declared.spec, registry, packages, head_of(root))
             write_once(root / OUTPUTS / declared.spec.name, fixed)  # what the run is judged by, unless it has begun
-        code = _train_file(file, options)
-        if code != exit_codes.PASS:
-            return code
+        trained = _trained(root, file)
+        state = f"{trained.end}: step {trained.steps}, {trained.model or trained.folder}"
+        results.append(run_result(declared, state))
+        if options.format != "json" or len(options.names) == 1:
+            _print_trained(trained, options)
+        if CODES[trained.end] != exit_codes.PASS:
+            return CODES[trained.end]
     return exit_codes.PASS
 
 
-def _train_file(file: Path, options: argparse.Namespace) -> int:
+def _trained(root: Path, file: Path) -> Trained:
     if missing := missing_packages(NEEDED):
         command = command_with("train", "envwright train RUN")
         raise CommandError(f"training here needs {', '.join(missing)}, which are not installed; run: {command}")
     try:
-        trained = _train(options.root, read_settings(file))
+        return _train(root, read_settings(file))
     except (StageFailed, ProgramFailed) as error:
         raise CommandError(f"the environment could not be played: {error}", exit_codes.ERROR) from None
+
+
+def _print_trained(trained: Trained, options: argparse.Namespace) -> None:
     model = None if trained.model is None else str(trained.model)
     data = {"end": trained.end, "steps": trained.steps, "folder": str(trained.folder), "model": model}
     print_text(f"{json.dumps(data, indent=2) if options.format == 'json' else _summary(trained)}\n")
-    return CODES[trained.end]
 
 
 def _train(root: Path, settings: LearnerSettings) -> Trained:
@@ -240,13 +255,20 @@ def add_runs(command: argparse.ArgumentParser) -> None:
 def run_train(options: argparse.Namespace) -> int:
     root = options.root
     registry = load_registry(root)
-    here = runs_of_this_machine(registry, options.names)
-    if here and not options.dry_run:
-        code = train_here(options, registry, chosen_runs(root, registry, here))
-        options.names = [name for name in options.names if name not in here]
-        if code != exit_codes.PASS or not options.names:
+    here = [] if options.dry_run else runs_of_this_machine(registry, options.names)
+    others = [name for name in options.names if name not in here]
+    results: list[RunResult] = []
+    if here:
+        code = exit_codes.ERROR
+        try:
+            code = train_here(options, registry, chosen_runs(root, registry, here), results)
+        finally:  # one document for all runs, also of those before one that failed
+            is_last = code != exit_codes.PASS or not others
+            if is_last and options.format == "json" and len(options.names) > 1:
+                print_text(runs_as_json(results))
+        if is_last:
             return code
-    return _submit(root, registry, options)
+    return _submit(root, registry, others, options, results)
 
 
 def runs_of_this_machine(registry: Registry, names: list[str]) -> list[str]:
@@ -255,8 +277,11 @@ def runs_of_this_machine(registry: Registry, names: list[str]) -> list[str]:
     return [spec.name for spec in specs if trainer_named(spec.backend).limits.on_this_machine]
 
 
-def _submit(root: Path, registry: Registry, options: argparse.Namespace) -> int:
-    names = checked_names(registry, options.names)
+def _submit(
+    root: Path, registry: Registry, named: list[str], options: argparse.Namespace, trained: Sequence[RunResult]
+) -> int:
+    """Submit what is due of the named runs, or of all; `trained` are those of this machine, for the document."""
+    names = checked_names(registry, named)
     hosted = any(trainer_named(registry.specs[name].backend).limits.hosted for name in names)
     situation = _situation(root, registry, names, hosted=hosted)
     if options.ledger:
@@ -265,7 +290,7 @@ def _submit(root: Path, registry: Registry, options: argparse.Namespace) -> int:
         situation = replace(situation, ready=situation.ready - lost)
     if hosted and not options.dry_run:
         refuse_unready(platform_checks("train", situation.access, situation.prime, None))
-    decided = decided_runs(situation, names, asked=options.names)
+    decided = decided_runs(situation, names, asked=named)
     states = {each.run.spec.name: f"{each.decision.action}: {each.decision.reason}" for each in decided}
     outcomes: dict[str, str] = {}
     due = [each for each in decided if each.decision.action == "submit"]
@@ -278,6 +303,7 @@ def _submit(root: Path, registry: Registry, options: argparse.Namespace) -> int:
         outcomes[each.run.spec.name] = outcome.outcome
         states[each.run.spec.name] = str(outcome)
     results = [run_result(each.run, states[each.run.spec.name], each.decision.next) for each in decided]
+    results = [*(trained if options.format == "json" else ()), *results]
     print_text(situation.access.scrubber.text(shown_runs(results, (), options)))
     return _exit_code(decided, outcomes)
 

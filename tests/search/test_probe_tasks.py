@@ -61,10 +61,10 @@ def test_chance_is_share_of_most_frequent_answer() -> None:
     assert chance_of([]) is None
 
 
-def made(gold: str, type: str | None = None, answer: str | None = None) -> dict[str, list[str]]:
-    misses = list(near_misses(find_payload(gold, answer).answer, type))[:5]
+def made(gold: str, type: str | None = None, tolerance: float = 0.0) -> dict[str, list[str]]:
+    misses = list(near_misses(find_payload(gold).answer, type, tolerance))[:5]
     families: dict[str, list[str]] = {}
-    for wrong in wrong_replies(gold, answer, misses, type):
+    for wrong in wrong_replies(gold, None, misses, type, tolerance):
         families.setdefault(wrong.family, []).extend(wrong.replies)
     return families
 
@@ -100,6 +100,10 @@ def test_wrong_replies_to_list_add_foreign_elements() -> None:
 def test_wrong_replies_to_object_use_another_key() -> None:
     families = made('{"why": "because", "answer": "42"}')
     assert families["many keys"][0] == '{"why": "because", "answer": "43", "other": "42", "another": "24"}'
+
+
+def test_piece_of_a_number_is_further_off_than_the_tolerance() -> None:
+    assert made("<answer>12</answer>", "number", 10.5)["piece of the answer"] == ["<answer>1</answer>"]
 
 
 def test_task_without_answer_has_no_wrong_replies() -> None:

@@ -235,7 +235,8 @@ def _piece(slot: _Slot) -> Iterator[Wrong]:
     text = slot.answer.strip()
     why = "it is only a piece of the right answer"
     if slot.kind == "number" and re.fullmatch(r"\d{2,}", text):
-        yield from _wrong(slot, "piece of the answer", why, *dict.fromkeys((text[0], text[:-1], text[-1])))
+        pieces = [piece for piece in dict.fromkeys((text[0], text[:-1], text[-1])) if _differs(piece, slot)]
+        yield from _wrong(slot, "piece of the answer", why, *pieces)
     elif slot.kind == "text" and len(text) >= 6 and text[0].isalnum():
         yield from _wrong(slot, "piece of the answer", why, *dict.fromkeys((text[0], text[:2], text[-1])))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from decimal import Decimal
 from itertools import islice
 
 import pytest
@@ -112,9 +113,9 @@ def test_near_misses_of_number_are_numbers(answer: str):
     assert all(detect_type(wrong.replace("$-", "-$")) == "number" for wrong in found)
 
 
-@pytest.mark.parametrize("answer", ["10", "0", "-2.5", "100"])
+@pytest.mark.parametrize("answer", ["10", "0", "-2.5", "100", "12345678901234567890"])
 def test_near_misses_of_number_exceed_tolerance(answer: str):
-    assert all(abs(float(wrong) - float(answer)) > 4.0 for wrong in nearest(answer, "number", 4.0))
+    assert all(abs(Decimal(wrong) - Decimal(answer)) > 4 for wrong in nearest(answer, "number", 4.0))
 
 
 def test_near_misses_of_number_keep_decimals_and_currency():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from decimal import Decimal
 from types import SimpleNamespace
 from typing import Any
 
@@ -82,6 +83,12 @@ def test_answer_without_type_has_no_near_miss_or_hedge():
     without = policies(type="none")
     assert without.forms("near-miss", "an essay", {}) == []
     assert without.forms("hedge", "an essay", {}) == []
+
+
+@pytest.mark.parametrize("answer", ["42", "-2.50", "123456789012"])
+def test_equivalent_number_is_within_the_tolerance(answer: str):
+    [reply] = policies(type="number", tolerance=0.5).forms("equivalent", f"<answer>{answer}</answer>", {})
+    assert 0 < abs(Decimal(reply[len("<answer>") : -len("</answer>")]) - Decimal(answer)) < 0.5
 
 
 def test_script_returns_turns_in_order_then_nothing():

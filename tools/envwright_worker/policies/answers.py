@@ -6,13 +6,14 @@ import json
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from decimal import Decimal, localcontext
 from functools import lru_cache
 from typing import Any, NamedTuple
 
 JUNK = "§§§"
 """Junk in place of an answer: it shares no character with any real one."""
 
-WITHIN = 0.37
+WITHIN = Decimal("0.37")
 """The distance of a fraction from the whole number that it is cut or rounded to."""
 
 _ELEMENT = re.compile(r"<([A-Za-z_][\w-]*)>([^<]*)</\1>")
@@ -331,27 +332,27 @@ def _numbers(answer: str, tolerance: float) -> Iterator[str]:
         return
     digits = match[0].replace(",", "").replace("_", "")
     decimals = len(digits.partition(".")[2])
-    value = float(digits)
-    step = max(1.0, 3 * tolerance)
+    with localcontext(prec=len(digits) + 40):  # exact: a float of more digits than it holds is off by more than one
+        value, most = Decimal(digits), Decimal(str(tolerance))
+        step = max(Decimal(1), 3 * most)
+        wrong = [value + step, value - step]
+        if decimals and abs(value) / 20 > 3 * most:
+            wrong.append(value * Decimal("1.05"))
+        if abs(value) > most:
+            wrong += [-value, value * 10]
+        swapped = _swap_digits(digits)
+        if swapped is not None and abs(Decimal(swapped) - value) > most:
+            wrong.append(Decimal(swapped))
+        texts = [f"{number:.{decimals}f}" for number in wrong]
+        if not decimals and most < WITHIN:
+            texts.append(f"{value + (WITHIN if value >= 0 else -WITHIN):.2f}")
+    yield from (answer[: match.start()] + text + answer[match.end() :] for text in texts)
 
-    def saying(number: float, places: int = decimals) -> str:
-        return answer[: match.start()] + f"{number:.{places}f}" + answer[match.end() :]
 
-    if abs(value) > 2**53:  # beyond exact floats: change the last digit only
-        yield answer[: match.end() - 1] + str((int(answer[match.end() - 1]) + 1) % 10) + answer[match.end() :]
-        return
-    yield saying(value + step)
-    yield saying(value - step)
-    if decimals and abs(value) / 20 > 3 * tolerance:
-        yield saying(value * 1.05)
-    if abs(value) > tolerance:
-        yield saying(-value)
-        yield saying(value * 10)
-    swapped = _swap_digits(digits)
-    if swapped is not None and abs(float(swapped) - value) > tolerance:
-        yield saying(float(swapped))
-    if not decimals and tolerance < WITHIN:
-        yield saying(value + (WITHIN if value >= 0 else -WITHIN), 2)
+def raised(number: str, by: float) -> str:
+    """A number in plain digits that is larger by exactly this much."""
+    with localcontext(prec=len(number) + 40):
+        return f"{Decimal(number) + Decimal(str(by)):f}"
 
 
 def _swap_digits(digits: str) -> str | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from envwright_worker.policies.answers import REASONING_TAGS, frame_of, is_json, split_elements
+from envwright_worker.policies.answers import REASONING_TAGS, frame_of, is_json, raised, split_elements
 from envwright_worker.policies.policy import SOME, Policy, ReferenceReply
 
 _THOUGHT = re.compile(rf"<({'|'.join(REASONING_TAGS)})>.*?</\1>\s*", re.DOTALL)
@@ -54,7 +54,5 @@ def equivalent(reference: ReferenceReply) -> Iterator[str]:
         elements, join = split_elements(answer)
         if len(elements) > 1:
             yield reference.payload.saying(join(elements[::-1]))
-    if reference.type == "number" and reference.tolerance > 0:
-        number = re.fullmatch(r"[-+]?\d+(?:\.\d+)?", answer)
-        if number is not None:
-            yield reference.payload.saying(f"{float(answer) + reference.tolerance / 2:.10g}")
+    if reference.type == "number" and reference.tolerance > 0 and re.fullmatch(r"[-+]?\d+(?:\.\d+)?", answer):
+        yield reference.payload.saying(raised(answer, reference.tolerance / 2))

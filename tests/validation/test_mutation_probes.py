@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
@@ -10,9 +11,10 @@ from typing import Any
 
 import pytest
 from envwright.declarations.package import Package
+from envwright.facts.mutation import Mutation
 from envwright.facts.observed import Case, Description, Failure, FunctionFailure, FunctionScore, RewardFunction, Score
 from envwright.facts.recordings import RecordedReply
-from envwright.observing.job import StageFailed
+from envwright.observing.job import StageFailed, WorkerLost
 from envwright.observing.stages.mutation import LONGEST_REPLY, Limits, mutation_of, probes_of
 from envwright.packages.cases import parse_expectation
 from envwright_worker.mutation.bench import broken_expectation, own_expectations, why_not_reproducible
@@ -80,14 +82,46 @@ def test_mutant_that_pays_for_a_wrong_reply_of_a_model_is_killed():
     assert not killed(probe, 0.0, 0.0)
 
 
+def mutated(folder: Path, code: bytes, *tries: Callable[[], Iterator[tuple[str, Any]]]) -> Mutation:
+    """The mutation of a reward whose second line runs; `tries` are the answers of jobs that try mutants."""
+    (folder / "a.py").write_bytes(code)
+    reached = {"lines": {"a.py": {"oracle": [2, 3]}}, "rewards": {"a.py": ["correct"]}, "complete": True}
+    answers = iter(tries)
+
+    def request(_stage: str, _seconds: float, *, step: str, **_: Any) -> Iterator[tuple[str, Any]]:
+        return iter([("reached", reached)]) if step == "reach" else next(answers)()
+
+    job: Any = SimpleNamespace(request=request)
+    scores = [score("oracle", 1.0)]
+    return mutation_of(lambda: nullcontext(job), PACKAGE, folder, described(), scores, (), Limits(1.0, mutants=2))
+
+
 def test_code_that_is_nested_too_deeply_is_a_failure_of_the_package(tmp_path: Path):
     branches = "".join(f"    elif a == {number}:\n        return 0.0\n" for number in range(600))
-    (tmp_path / "a.py").write_text(f"def correct(a):\n    if a:\n        return 1.0\n{branches}")
-    reached = {"lines": {"a.py": {"oracle": [2]}}, "rewards": {"a.py": ["correct"]}, "complete": True}
-    job: Any = SimpleNamespace(request=lambda *_, **__: [("reached", reached)])
     with pytest.raises(StageFailed) as caught:
-        mutation_of(lambda: nullcontext(job), PACKAGE, tmp_path, described(), [score("oracle", 1.0)], (), Limits(1.0))
+        mutated(tmp_path, f"def correct(a):\n    if a:\n        return 1.0\n{branches}".encode())
     assert caught.value.failure.is_own
+
+
+def test_code_is_read_in_the_encoding_that_it_declares(tmp_path: Path):
+    code = "# coding: latin-1\ndef correct(a):\n    return a == 'é'\n"
+    mutation = mutated(tmp_path, code.encode("latin-1"), lambda: iter(()))
+    assert mutation.exist
+    assert [source.text for source in mutation.sources] == [code]
+
+
+def test_slow_conversation_of_a_job_that_ended_leaves_its_survivors_undecided(tmp_path: Path):
+    """The job that takes over may run out of time before it meets that conversation."""
+
+    def ending() -> Iterator[tuple[str, Any]]:
+        yield "unasked", {"case 'slow'": "scoring takes 3 s"}
+        yield "trying", {"id": "a", "left": 1.0}
+        raise WorkerLost(Failure("crash", "WorkerLost", "it ended"))
+
+    mutation = mutated(
+        tmp_path, b"def correct(a):\n    if a == 1:\n        return 1.0\n", ending, lambda: iter([("unasked", {})])
+    )
+    assert mutation.unasked == {"case 'slow'": "scoring takes 3 s"}
 
 
 def test_probes_start_with_cases_and_omit_long_replies():

@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 import functools
 import gc
+import tokenize
 import warnings
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
@@ -95,7 +96,7 @@ class Mutator:
 
     def _original(self, filename: str) -> dict[FunctionKey, CodeType]:
         if filename not in self._originals:
-            self._originals[filename] = _codes(_compiled(Path(filename).read_text("utf-8-sig"), filename))
+            self._originals[filename] = _codes(_compiled(source_text(Path(filename)), filename))
         return self._originals[filename]
 
     def _swapped_default(self, filename: str, mutant: Mapping[str, Any]) -> Iterator[None]:
@@ -156,6 +157,12 @@ class Mutator:
 def mutator_of(root: Path) -> Mutator:
     """The mutator of a package, made once, because it scans all objects of the process."""
     return Mutator(root)
+
+
+def source_text(path: Path) -> str:
+    """The text of a module, in the encoding that it declares."""
+    with tokenize.open(path) as file:
+        return file.read()
 
 
 def _compiled(source: str | ast.Module, filename: str) -> CodeType:

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from envwright_worker.author_tests.expectation import TOLERANCE, Expectation, parse_expectation
+from envwright_worker.mutation.mutant import source_text
 from envwright_worker.policies import POLICIES, policy_named
 from envwright_worker.policies.baselines import oracle
 
@@ -106,7 +107,7 @@ def mutation_of(
         job = stack.enter_context(new_job())
         if probes.usable:
             reached |= _reached(job, probes)
-        files = {file: (site / file).read_text("utf-8-sig") for file in sorted(reached["lines"])}
+        files = {file: source_text(site / file) for file in sorted(reached["lines"])}
         lines = {file: {*chain.from_iterable(by.values())} for file, by in reached["lines"].items()}
         try:
             sources, sites = mutants_of(files, lines, reached["rewards"])
@@ -252,9 +253,9 @@ def _take(answers: Iterator[tuple[str, Any]], tried: _Tried) -> None:
         elif kind == "mutant":
             tried.mutants[value["id"]] = value
         elif kind == "left_out":
-            tried.left_out = value
+            tried.left_out |= value
         elif kind == "unasked":
-            tried.unasked = value
+            tried.unasked |= value
 
 
 def _mutant(

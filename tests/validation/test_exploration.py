@@ -10,7 +10,8 @@ import pytest
 from envwright.builds.preparation import preparing_variables
 from envwright.builds.venv import VirtualEnvironment
 from envwright.facts.observed import WantedData
-from envwright.observing.exploration import commit_of, downloaded
+from envwright.observing import exploration
+from envwright.observing.exploration import commit_of, downloaded, with_commits
 
 COMMIT = "a" * 40
 HUB = ".cache/huggingface/hub"
@@ -50,6 +51,12 @@ def test_other_downloads_are_found_by_their_folders(tmp_path: Path) -> None:
         WantedData("dataset files", "acme/rows", revision=COMMIT),
         WantedData("nltk", "punkt_tab"),
     }
+
+
+def test_dataset_does_not_have_the_commit_of_a_model_of_its_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(exploration, "commit_of", lambda name: f"the main branch of {name}")
+    model, dataset = WantedData("model", "acme/sums", revision=COMMIT), WantedData("dataset", "acme/sums")
+    assert [each.revision for each in with_commits([model, dataset])] == [COMMIT, "the main branch of acme/sums"]
 
 
 @pytest.mark.parametrize("address", ["http://user:hidden@proxy.example:3128", "user:hidden@proxy.example:3128"])

@@ -178,7 +178,8 @@ def is_short(reply, limit=3):
 def loaded(folder: Path, source: str, changed: str) -> tuple[dict[str, Any], dict[str, Any]]:
     """The variables of reward code, and the one mutant of it that has this text."""
     file, code = folder / "rewards.py", {"__name__": "rewards"}
-    file.write_text(source)
+    source = f"# coding: latin-1\n# é{source}"
+    file.write_text(source, encoding="latin-1")
     exec(compile(source, str(file), "exec"), code)
     [read], sites = mutants_of({file.name: source}, {file.name: range(1, 30)}, {})
     (mutant,) = [written for site in sites if (written := read.written(site)) and changed in written["source"]]

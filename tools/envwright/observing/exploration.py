@@ -109,7 +109,7 @@ def explored(
             failure = error.failure
         wanted += downloaded(home)
     wanted += named_datasets(package.folder, package.files)
-    return Exploration(tuple(_with_commits(wanted)), failure)
+    return Exploration(tuple(with_commits(wanted)), failure)
 
 
 def _take(parts: Iterator[tuple[str, Any]], wanted: list[WantedData]) -> None:
@@ -152,9 +152,9 @@ def downloaded(home: Path) -> Iterator[WantedData]:
         yield WantedData("nltk", name)
 
 
-def _with_commits(wanted: list[WantedData]) -> Iterator[WantedData]:
+def with_commits(wanted: list[WantedData]) -> Iterator[WantedData]:
     """Datasets with the current commit of their main branch, if no other is known."""
-    known = {one.name: one.revision for one in wanted if one.revision}
+    known = {one.name: one.revision for one in wanted if one.revision and one.kind in ("dataset", "dataset files")}
     for one in wanted:
         if one.kind == "dataset" and one.name not in known:
             known[one.name] = commit_of(one.name)

@@ -71,6 +71,7 @@ def ids(source: str) -> dict[str, str]:
         ("a[b:c]", "drop slice bound", {"a[:c]", "a[b:]"}),
         ("a[0]", "change number", {"a[1]"}),
         ("a * 0.5", "change number", {"a * 0.25"}),
+        ("math.log(a + b)", "swap arithmetic", {"math.log(a - b)"}),
         ("f(a, strict_form=True)", "flip boolean", {"f(a, strict_form=False)"}),
         ("'yes'", "change text", {"'XXyesXX'"}),
         ("[a for a in b if a]", "drop condition", {"[a for a in b if True]"}),

@@ -204,6 +204,8 @@ def cannot_affect_rewards(node: cst.CSTNode) -> bool:
             return name in _LEFT_ALONE
         case cst.Expr(value=cst.SimpleString() | cst.ConcatenatedString()):
             return True
+        case cst.Call(func=cst.Attribute(value=cst.Name(value="math" | "np" | "numpy" | "torch"))):
+            return False  # `math.log` writes no message
         case cst.Call(func=cst.Name(value=name) | cst.Attribute(attr=cst.Name(value=name))):
             return name in _MESSAGE_ARGUMENTS
         case cst.Index(value=cst.SimpleString()):

@@ -427,10 +427,14 @@ def _parts(value: Any) -> Iterable[Any]:
 
 
 def _kind_of(schema: Any) -> Mapping[str, Any]:
-    """The schema of a value, of several alternatives the first that is not null."""
+    """The schema of a value, of several alternatives or types the first that is not null."""
     known = schema if isinstance(schema, Mapping) else {}
     others = [each for each in known.get("anyOf") or () if isinstance(each, Mapping) and each.get("type") != "null"]
-    return others[0] if others else known
+    chosen = others[0] if others else known
+    types = chosen.get("type")
+    if isinstance(types, list):  # as in schemas for strict calls: `["integer", "null"]`
+        return {**chosen, "type": next((kind for kind in types if kind != "null"), "null")}
+    return chosen
 
 
 def _trial_value(schema: Mapping[str, Any], named: Any, prompt: str, number: int) -> Any:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from planted import SUMS, planted
+from planted import planted
 from questions import CAPITALS, CHOICES, COPIES, GIVEN_AWAY, LISTS, MANY, REASONED, SILENT
 
 ANSWERS = [
@@ -22,15 +22,6 @@ ANSWERS = [
             return float(found is not None and found[0] == answer)
         """,
     ),
-    planted(
-        "last_number",
-        "RWD066",
-        r"""
-        def grade(reply, answer):
-            return float(re.findall(r"\d+", reply)[-1:] == [answer])
-        """,
-        "v1",
-    ),
     planted("constant", "RWD004 RWD010", "def grade(reply, answer):\n    return 1.0"),
     planted(
         "always_wrong",
@@ -46,19 +37,6 @@ ANSWERS = [
             said = final(reply) or ""
             return float(said.isdecimal() and len(said) < 9 and abs(int(said) - int(answer)) <= 1)
         """,
-    ),
-    planted(
-        "tolerance_too_wide",
-        "RWD005",
-        """
-        def grade(reply, answer):
-            try:
-                said = float(final(reply) or "nan")
-            except ValueError:
-                return 0.0
-            return float(abs(said - float(answer)) <= 0.1 * float(answer))
-        """,
-        "v1",
     ),
     planted(
         "sign_ignored",
@@ -80,13 +58,6 @@ ANSWERS = [
         def grade(reply, answer):
             return float(re.findall(r"<answer>([^<]*)</answer>", reply) == [answer])
         """,
-    ),
-    planted(
-        "space_in_gold",
-        "RWD001",
-        "def grade(reply, answer):\n    return float(final(reply) == answer)",
-        "v1",
-        rows=tuple({**row, "answer": f" {row['answer']}"} for row in SUMS),
     ),
     planted(
         "any_of_several_tags",
@@ -137,11 +108,6 @@ ANSWERS = [
         "v1",
     ),
     planted(
-        "contained_in_the_answer",
-        "RWD004",
-        'def grade(reply, answer):\n    return float((final(reply) or "") in answer)',
-    ),
-    planted(
         "look_alikes_folded",
         "RWD062",
         """
@@ -183,24 +149,12 @@ ANSWERS = [
         asking="Answer in <answer>…</answer>.",
     ),
     planted(
-        "set_compared_as_list",
-        "RWD067",
-        "def grade(reply, answer):\n    return float(final(reply) == answer)",
-        rows=LISTS,
-        asking="Answer in <answer>…</answer>.",
-        answer={"type": "set"},
+        "set_compared_as_list", "RWD067", rows=LISTS, asking="Answer in <answer>…</answer>.", answer={"type": "set"}
     ),
-    planted(
-        "declared_tolerance_not_granted",
-        "RWD067",
-        "def grade(reply, answer):\n    return float(final(reply) == answer)",
-        "v1",
-        answer={"type": "number", "tolerance": 0.5},
-    ),
+    planted("declared_tolerance_not_granted", "RWD067", generation="v1", answer={"type": "number", "tolerance": 0.5}),
     planted(
         "declared_case_not_granted",
         "RWD067",
-        "def grade(reply, answer):\n    return float(final(reply) == answer)",
         rows=CAPITALS,
         asking="Answer in <answer>…</answer>.",
         answer={"case_sensitive": False},
@@ -264,12 +218,7 @@ ANSWERS = [
         """,
         "v1",
     ),
-    planted(
-        "answer_in_the_prompt",
-        "SCH055",
-        "def grade(reply, answer):\n    return float(final(reply) == answer)",
-        rows=GIVEN_AWAY,
-    ),
+    planted("answer_in_the_prompt", "SCH055", rows=GIVEN_AWAY),
     planted(
         "odd_task_further_on",
         "RWD060",
@@ -296,10 +245,5 @@ ANSWERS = [
         "def grade(reply, answer):\n    return float(final(reply) == answer != '960')",
         rows=MANY,
     ),
-    planted(
-        "gold_is_silent_on_one_task_of_a_hundred",
-        "RWD002",
-        "def grade(reply, answer):\n    return float(final(reply) == answer)",
-        rows=SILENT,
-    ),
+    planted("gold_is_silent_on_one_task_of_a_hundred", "RWD002", rows=SILENT),
 ]

@@ -17,18 +17,6 @@ CIRCUMSTANCES = [
         """,
     ),
     planted(
-        "generator_without_a_seed",
-        "RWD075",
-        """
-        import random
-
-
-        def grade(reply, answer):
-            return float(final(reply) == answer and random.Random().random() < 2)
-        """,
-        "v1",
-    ),
-    planted(
         "year_of_the_clock",
         "RWD074",
         """
@@ -84,7 +72,6 @@ CIRCUMSTANCES = [
     planted(
         "messages_that_must_be_dictionaries",
         "RWD102",
-        "",
         functions="""
         def correct(completion, answer, **_):
             said = [one["content"] for one in completion if isinstance(one, dict) and one["role"] == "assistant"]
@@ -128,15 +115,6 @@ CIRCUMSTANCES = [
             return CACHE.setdefault(answer, float(final(reply) == answer))
         """,
         "v1",
-    ),
-    planted(
-        "mutable_default",
-        "RWD070",
-        """
-        def grade(reply, answer, seen=[]):
-            seen.append(reply)
-            return float(final(reply) == answer) / (1 + (len(seen) > 150))
-        """,
     ),
     planted(
         "shared_between_coroutines",

@@ -8,7 +8,6 @@ GROUPS = [
     planted(
         "deviation_from_the_group",
         "RWD030",
-        "",
         functions="""
         def relative(completions, answers, **_):
             right = [float(final(said(one)) == answer) for one, answer in zip(completions, answers)]
@@ -20,7 +19,6 @@ GROUPS = [
     planted(
         "place_in_the_group",
         "RWD070",
-        "",
         functions="""
         def placed(completions, answers, **_):
             right = [float(final(said(one)) == answer) for one, answer in zip(completions, answers)]

@@ -3,33 +3,14 @@
 from __future__ import annotations
 
 from defects_of_company import CLIENT_V1, CORRECT_BY_JUDGE, JUDGE_V0, OPEN_PROMPT
-from oddities_of_libraries import CALLING, CORRECT_BY_TOOLS, GUESSING, NAMED, TOOLS
-from planted import CORRECT_V1, planted
+from oddities_of_libraries import CALLED, GUESSING, NAMED, PLAYED, TOOLS
+from planted import planted, several
 
-PLAYED = {"environment": "Guessing", "options": "max_turns=4", "rubric": "vf.Rubric(funcs=[found])"}
-CALLED = {
-    "environment": "vf.ToolEnv",
-    "options": "tools=[add, look_up],\nmax_turns=6",
-    "rows": NAMED,
-    "oracle": CALLING,
-}
-ENV_V1 = """
-
-class SeveralConfig(vf.EnvConfig):
-    agent: vf.AgentConfig = vf.AgentConfig()
-
-
-class SeveralEnv(vf.Env[SeveralConfig]):
-    async def run(self, task, agents):
-        for _ in range(3):
-            await agents.agent.run(task)
-
-    async def finalize(self, task, episode):
-        solved = max(float(final(trace.last_reply) == task.data.answer) for trace in episode.traces)
-        for trace in episode.traces:
-            trace.record_reward("solved", solved)
+SOLVED_ONCE = """
+solved = max(float(final(trace.last_reply) == task.data.answer) for trace in episode.traces)
+for trace in episode.traces:
+    trace.record_reward("solved", solved)
 """
-
 BROKEN_TOOL = '''
 def add(first: int, second: int) -> str:
     """Add two numbers."""
@@ -63,14 +44,13 @@ def load(self):
     return [Task(Data(prompt=f"What is {first} plus {second}? Give the number in <answer>…</answer>.",
                       answer=str(first + second)), self.config.task) for first, second in rows]
 """
-TOOLED = {"functions": CORRECT_BY_TOOLS, "environment": "vf.ToolEnv"}
+TOOLED = {"environment": "vf.ToolEnv"}
 
 CONVERSATIONS = [
     planted(
         "oracle_calls_a_tool_wrongly",
         "RWD003",
         TOOLS,
-        functions=CORRECT_BY_TOOLS,
         **{**CALLED, "oracle": 'def reply(task, messages):\n    return {"tool_calls": [{"tool": "look_up"}]}\n'},
     ),
     planted("tool_that_divides_by_zero", "RWD098 RWD099", BROKEN_TOOL, options="tools=[add],\nmax_turns=4", **TOOLED),
@@ -80,7 +60,6 @@ CONVERSATIONS = [
         "RWD098 RWD099",
         TOOLSET.format(returned="(first + second) / 0"),
         "v1",
-        functions=CORRECT_V1,
         taskset=WITH_TOOLSET,
     ),
     planted(
@@ -88,7 +67,6 @@ CONVERSATIONS = [
         "RWD099",
         TOOLSET.format(returned="'no such sum'"),
         "v1",
-        functions=CORRECT_V1,
         taskset=WITH_TOOLSET,
     ),
     planted(
@@ -178,7 +156,6 @@ def reply(task, messages):
     planted(
         "one_for_all",
         "RWD005",
-        "",
         functions="""
         def best(completions, answers, **_):
             return [max(float(final(said(one)) == answer) for one, answer in zip(completions, answers))] * len(answers)
@@ -188,7 +165,6 @@ def reply(task, messages):
     planted(
         "rank_by_length",
         "RWD061",
-        "",
         functions="""
         def ranked(completions, answers, **_):
             longest = sorted((len(said(one)) for one in completions), reverse=True)
@@ -208,14 +184,13 @@ def reply(task, messages):
     planted(
         "one_for_all",
         "RWD005",
-        "",
-        "v1",
+        generation="v1",
         functions="""
         @vf.metric
         async def size(self, trace) -> float:
             return float(len(trace.last_reply))
         """,
-        more=ENV_V1,
+        more=several(3, SOLVED_ONCE),
     ),
     planted(
         "judge_that_is_not_understood_pays",

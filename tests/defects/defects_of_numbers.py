@@ -79,15 +79,7 @@ NUMBERS = [
     planted(
         "form_pays_too_much",
         "RWD006",
-        """
-        def grade(reply, answer):
-            return float(final(reply) == answer)
-        """,
-        functions="""
-        def correct(completion, answer, **_):
-            return grade(said(completion), answer)
-
-
+        beside="""
         def tidy(completion, **_):
             return float(final(said(completion)) is not None)
         """,
@@ -102,12 +94,7 @@ NUMBERS = [
     planted(
         "penalty_never_comes",
         "RWD053",
-        "def grade(reply, answer):\n    return float(final(reply) == answer)",
-        functions="""
-        def correct(completion, answer, **_):
-            return grade(said(completion), answer)
-
-
+        beside="""
         def rambling(completion, **_):
             return float(len(said(completion)) < 0)
         """,
@@ -116,13 +103,8 @@ NUMBERS = [
     planted(
         "metric_missing_at_times",
         "RWD078",
-        "",
-        "v1",
-        functions="""
-        @vf.reward(weight=1.0)
-        async def correct(self, trace) -> float:
-            return float(final(trace.last_reply) == self.data.answer)
-
+        generation="v1",
+        beside="""
         @vf.metric
         async def size(self, trace) -> dict[str, float]:
             return {"size": float(len(final(trace.last_reply)))} if final(trace.last_reply) else {}
@@ -131,8 +113,7 @@ NUMBERS = [
     planted(
         "plain_function_for_a_coroutine",
         "RWD020",
-        "",
-        "v1",
+        generation="v1",
         functions="""
         @vf.reward(weight=1.0)
         def correct(self, trace) -> float:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from defects_of_conversations import PLAYED
-from oddities_of_libraries import GUESSING
-from planted import CORRECT_V1, planted
+from oddities_of_libraries import GUESSING, PLAYED
+from planted import planted
 
 SLEEPING = """
 import time
@@ -39,5 +38,5 @@ TIME = [
         functions=CORRECT_V0,
         **{**PLAYED, "options": ""},
     ),
-    planted("only_success_ends_the_loop", "RWD094", "", "v1", functions=CORRECT_V1, more=UNTIL_SOLVED),
+    planted("only_success_ends_the_loop", "RWD094", generation="v1", more=UNTIL_SOLVED),
 ]

@@ -3,18 +3,10 @@
 from __future__ import annotations
 
 from defects_of_company import CLIENT_V1, CORRECT_BY_JUDGE, JUDGE_V0
-from planted import SUMS, sound
+from planted import PARSED, SUMS, sound
 from questions import CAPITALS, CHOICES, COPIES, LISTS, REASONED
 
-RIGHT = "def grade(reply, answer):\n    return float(final(reply) == answer)"
 IN_TAGS = "Answer in <answer>…</answer>."
-TWO = """
-def correct(completion, answer, **_):
-    return float(final(said(completion)) == answer)
-
-
-"""
-
 OPTIONAL_VARIABLES = """
 import os
 
@@ -30,14 +22,13 @@ def grade(reply, answer):
 """
 
 ODDITIES = [
-    sound("plain", RIGHT),
-    sound("plain", RIGHT, "v1"),
+    sound("plain"),
+    sound("plain", generation="v1"),
     sound("variables_with_defaults", OPTIONAL_VARIABLES),
     sound("variables_with_defaults", OPTIONAL_VARIABLES, "v1"),
     sound(
         "penalty_for_rambling",
-        "",
-        functions=f"{TWO}def rambling(completion, **_):\n    return float(len(said(completion)) > 500)",
+        beside="def rambling(completion, **_):\n    return float(len(said(completion)) > 500)",
         rubric="vf.Rubric(funcs=[correct, rambling], weights=[1.0, -0.5])",
     ),
     sound(
@@ -51,7 +42,7 @@ ODDITIES = [
         "def grade(reply, answer):\n    return float(final(reply) == answer) - 1",
         reward={"min": -1.0, "max": 0.0},
     ),
-    sound("maximum_of_ten", RIGHT, rubric="vf.Rubric(funcs=[correct], weights=[10.0])"),
+    sound("maximum_of_ten", rubric="vf.Rubric(funcs=[correct], weights=[10.0])"),
     sound(
         "continuous",
         """
@@ -64,8 +55,7 @@ ODDITIES = [
     ),
     sound(
         "infinite",
-        RIGHT,
-        "v1",
+        generation="v1",
         taskset="""
         INFINITE = True
 
@@ -77,12 +67,13 @@ ODDITIES = [
                 yield Task(Data(prompt=prompt, answer=str(number * 8 + 11)), self.config.task)
         """,
     ),
-    sound("choices_in_the_prompt", RIGHT, rows=CHOICES, asking="Answer with the letter in <answer>…</answer>."),
-    sound("choices_in_the_prompt", RIGHT, "v1", rows=CHOICES, asking="Answer with the letter in <answer>…</answer>."),
-    sound("answer_is_in_the_prompt", RIGHT, rows=COPIES, asking=IN_TAGS),
+    sound("choices_in_the_prompt", rows=CHOICES, asking="Answer with the letter in <answer>…</answer>."),
+    sound(
+        "choices_in_the_prompt", generation="v1", rows=CHOICES, asking="Answer with the letter in <answer>…</answer>."
+    ),
+    sound("answer_is_in_the_prompt", rows=COPIES, asking=IN_TAGS),
     sound(
         "prompt_of_messages",
-        RIGHT,
         rows=tuple(
             {
                 "prompt": [{"role": "user", "content": f"{row['question']} In <answer>…</answer>."}],
@@ -91,20 +82,11 @@ ODDITIES = [
             for row in SUMS
         ),
     ),
-    sound("prompt_of_messages", RIGHT, "v1", prompt='[vf.UserMessage(content=row["question"])]'),
+    sound("prompt_of_messages", generation="v1", prompt='[vf.UserMessage(content=row["question"])]'),
     sound(
         "json_answers",
-        """
-        import json
-
-
-        def grade(reply, answer):
-            try:
-                said = json.loads(reply)
-            except ValueError:
-                return 0.0
-            return float(isinstance(said, dict) and said.get("answer") == answer)
-        """,
+        f"{PARSED}def grade(reply, answer):\n"
+        "    return float(isinstance(parsed(reply), dict) and parsed(reply).get('answer') == answer)",
         asking='Reply with a JSON object: {"answer": "the number"}.',
     ),
     sound(
@@ -128,13 +110,7 @@ ODDITIES = [
         asking=IN_TAGS,
         answer={"type": "set"},
     ),
-    sound(
-        "lists_in_order",
-        "def grade(reply, answer):\n    return float(final(reply) == answer)",
-        "v1",
-        rows=LISTS,
-        asking=IN_TAGS,
-    ),
+    sound("lists_in_order", generation="v1", rows=LISTS, asking=IN_TAGS),
     sound(
         "tolerance",
         r"""
@@ -181,8 +157,8 @@ ODDITIES = [
         asking=IN_TAGS,
         answer={"case_sensitive": False},
     ),
-    sound("reasoning_in_tags", RIGHT, asking=REASONED),
-    sound("reasoning_in_tags", RIGHT, "v1", asking=REASONED),
+    sound("reasoning_in_tags", asking=REASONED),
+    sound("reasoning_in_tags", generation="v1", asking=REASONED),
     sound(
         "yes_or_no",
         'def grade(reply, answer):\n    return float((final(reply) or "").lower() == answer)',
@@ -199,16 +175,7 @@ ODDITIES = [
     ),
     sound(
         "lists_of_numbers",
-        """
-        import json
-
-
-        def grade(reply, answer):
-            try:
-                return float(json.loads(final(reply) or "null") == answer)
-            except (ValueError, RecursionError):
-                return 0.0
-        """,
+        f"{PARSED}def grade(reply, answer):\n    return float(parsed(final(reply) or 'null') == answer)",
         "v1",
         rows=({"question": "Sort 3 1 2.", "answer": [1, 2, 3]}, {"question": "Sort 9 8.", "answer": [8, 9]}),
         answer_type="list[int]",
@@ -216,13 +183,11 @@ ODDITIES = [
     ),
     sound(
         "form_pays_its_share",
-        "",
-        functions=f"{TWO}def format_reward(completion, **_):\n    return float(final(said(completion)) is not None)",
+        beside="def format_reward(completion, **_):\n    return float(final(said(completion)) is not None)",
         rubric="vf.Rubric(funcs=[correct, format_reward], weights=[1.0, 0.2])",
     ),
     sound(
         "best_of_the_group",
-        "",
         functions="""
         def best(completions, answers, **_):
             right = [float(final(said(one)) == answer) for one, answer in zip(completions, answers)]
@@ -233,13 +198,8 @@ ODDITIES = [
     ),
     sound(
         "metrics_that_count",
-        "",
-        "v1",
-        functions="""
-        @vf.reward(weight=1.0)
-        async def correct(self, trace) -> float:
-            return float(final(trace.last_reply) == self.data.answer)
-
+        generation="v1",
+        beside="""
         @vf.metric
         async def characters(self, trace) -> float:
             return float(len(trace.last_reply))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from defects_of_company import CLIENT_V1
-from planted import SUMS, sound
+from planted import PARSED, sound
 from questions import CAPITALS
 
 HANGMAN = """
@@ -88,8 +88,7 @@ GAMES = [
     ),
     sound(
         "moves_in_brackets",
-        "",
-        "v1",
+        generation="v1",
         functions="pass",
         more=MOVES_V1,
         rows=CAPITALS,
@@ -109,12 +108,7 @@ GAMES = [
     ),
     sound(
         "rubrics_in_a_group",
-        "def grade(reply, answer):\n    return float(final(reply) == answer)",
-        functions="""
-        def correct(completion, answer, **_):
-            return grade(said(completion), answer)
-
-
+        beside="""
         def words(completion, **_):
             return float(len(said(completion).split()))
 
@@ -122,19 +116,6 @@ GAMES = [
         COUNTING = vf.Rubric(funcs=[words], weights=[0.0])
         """,
         rubric="vf.RubricGroup(rubrics=[vf.Rubric(funcs=[correct]), COUNTING])",
-    ),
-    sound(
-        "numbers_in_the_data",
-        """
-        def grade(reply, answer):
-            text = final(reply) or ""
-            return float(text.isascii() and text.isdecimal() and len(text) < 12 and int(text) == int(answer))
-        """,
-        functions="""
-        def correct(completion, info, **_):
-            return grade(said(completion), info["sum"])
-        """,
-        rows=tuple({**row, "info": {"sum": int(row["answer"])}} for row in SUMS),
     ),
     sound(
         "distance_on_a_map",
@@ -156,17 +137,11 @@ GAMES = [
     ),
     sound(
         "nested_objects",
-        """
-        import json
-
-
-        def grade(reply, answer):
-            found = re.fullmatch(r"```json\\n(.*)\\n```", reply.strip(), re.DOTALL)
-            try:
-                return float(found is not None and json.loads(found[1]) == answer)
-            except (ValueError, RecursionError):
-                return 0.0
-        """,
+        rf"""{PARSED}
+def grade(reply, answer):
+    found = re.fullmatch(r"```json\n(.*)\n```", reply.strip(), re.DOTALL)
+    return float(found is not None and parsed(found[1]) == answer)
+""",
         "v1",
         rows=tuple(
             {"question": f"Order {count} of {what}.", "answer": {"order": [{"item": what, "count": count}]}}
@@ -219,15 +194,5 @@ GAMES = [
         "brevity_of_the_right",
         "def grade(reply, answer):\n    return (final(reply) == answer) / (1 + max(0, len(reply) - 60) / 60)",
         "v1",
-    ),
-    sound(
-        "refusals",
-        "def grade(reply, answer):\n    return float((final(reply) or '').lower() == answer)",
-        rows=(
-            {"question": "Is this a scam? 'You won a prize, send money.'", "answer": "yes"},
-            {"question": "Is this a scam? 'Lunch at noon?'", "answer": "no"},
-            {"question": "Is this a scam? 'Your parcel waits, pay here.'", "answer": "yes"},
-        ),
-        asking="Answer yes or no in <answer>…</answer>.",
     ),
 ]

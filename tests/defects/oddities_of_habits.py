@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 from defects_of_company import JUDGE_V0
-from planted import CORRECT_V1, SUMS, sound
+from planted import PARSED, SUMS, sound
 from questions import CAPITALS
 
 LETTERS = tuple(
@@ -33,10 +33,6 @@ READ_BOX = r"""
 """
 HASHES = "Think step by step and end with #### and the number."
 TIDY = """
-def correct(completion, answer, **_):
-    return float(final(said(completion)) == answer)
-
-
 def tidy(completion, **_):
     return float(final(said(completion)) is not None)
 """
@@ -99,10 +95,6 @@ MATHEMATICS = (
 PARSER = vf.MaybeThinkParser(extract_boxed_answer)
 """
 )
-EXACT_V0 = """
-def correct(completion, answer, **_):
-    return float(final(said(completion)) == answer)
-"""
 GRADING = """
 PROMPT = (
     "Grade an answer. Question: {question}\\nTarget: {answer}\\n<predicted>\\n{response}\\n</predicted>\\n\\n"
@@ -113,26 +105,18 @@ PIXEL = (
     "data:image/png;base64,iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJ"
     "AAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
 )
-CUT = (
-    EXACT_V0
-    + """
-
+CUT = """
 def cut(dataset, seed=None, num_examples=-1, system_prompt=None, **more):
     dataset = dataset.shuffle(seed=seed if seed is not None else 1729)
     if num_examples is not None and num_examples > 0:
         dataset = dataset.select(range(min(num_examples, dataset.num_rows)))
     return vf.SingleTurnEnv(dataset=dataset, system_prompt=system_prompt, **more)
 """
-)
-SPLIT = (
-    EXACT_V0
-    + """
-
+SPLIT = """
 def split(dataset, **more):
     parts = dataset.train_test_split(test_size=2, seed=0)
     return vf.SingleTurnEnv(dataset=parts["train"], eval_dataset=parts["test"], **more)
 """
-)
 STRICT = (
     BOX_OF_THE_LIBRARY
     + """
@@ -145,10 +129,7 @@ class Strict(vf.MaybeThinkParser):
 PARSER = Strict(extract_boxed_answer)
 """
 )
-VALIDATING = (
-    CORRECT_V1
-    + """
-
+VALIDATING = """
 @vf.stop
 async def single_turn(self, trace) -> bool:
     return trace.num_turns >= 1
@@ -160,7 +141,6 @@ async def parsed(self, trace) -> float:
 async def validate(self, runtime) -> bool:
     return final(f"<answer>{self.data.answer}</answer>") == self.data.answer
 """
-)
 PASSAGES = tuple(
     {
         "prompt": [
@@ -247,7 +227,7 @@ HABITS = [
     ),
     sound(
         "a_fifth_for_form",
-        functions=TIDY,
+        beside=TIDY,
         source="",
         rubric="vf.Rubric(funcs=[correct, tidy], weights=[1.0, 0.2])",
     ),
@@ -486,7 +466,6 @@ HABITS = [
     ),
     sound(
         "soft_penalty_for_length",
-        "",
         functions="""
         def correct(completion, answer, **_):
             return 1.0 if final(said(completion)) == answer else -1.0
@@ -510,19 +489,8 @@ HABITS = [
         rows=LATEX,
         asking=BOXED,
     ),
-    sound(
-        "shuffled_and_cut",
-        "",
-        functions=CUT,
-        environment="cut",
-        options="num_examples=5",
-    ),
-    sound(
-        "trained_and_held_out",
-        "",
-        functions=SPLIT,
-        environment="split",
-    ),
+    sound("shuffled_and_cut", beside=CUT, environment="cut", options="num_examples=5"),
+    sound("trained_and_held_out", beside=SPLIT, environment="split"),
     sound(
         "pictures_with_choices",
         BOX_OF_THE_LIBRARY + "\n\nPARSER = vf.Parser(extract_fn=extract_boxed_answer)",
@@ -648,23 +616,15 @@ HABITS = [
     ),
     sound(
         "solved_examples_in_the_prompt",
-        "def grade(reply, answer):\n    return float(final(reply) == answer)",
-        "v1",
+        generation="v1",
         prompt='"Q: What is 2 plus 5?\\nA: <answer>7</answer>\\n\\nQ: What is 30 plus 9?\\n'
         'A: <answer>39</answer>\\n\\nQ: " + row["question"] + "\\nA:"',
         asking=None,
     ),
-    sound(
-        "rows_that_validate_themselves",
-        "",
-        "v1",
-        functions=VALIDATING,
-    ),
+    sound("rows_that_validate_themselves", generation="v1", beside=VALIDATING),
     sound(
         "shortest_of_the_right",
-        "",
-        "v1",
-        functions=CORRECT_V1,
+        generation="v1",
         more="""
 
         class SiblingsConfig(vf.EnvConfig):
@@ -792,11 +752,7 @@ HABITS = [
             def update_tool_args(self, tool_name, tool_args, messages, state, **_):
                 return {**tool_args, "ledger": state["ledger"]}
         ''',
-        functions="""
-        def correct(completion, answer, **_):
-            return float(final(said(completion)) == answer)
-
-
+        beside="""
         def look_ups(state, **_):
             return float(state["ledger"].get("asked", 0))
         """,
@@ -869,17 +825,8 @@ UNGUESSED = [
     ),
     sound(
         "a_file_of_json",
-        r"""
-        import json
-
-
-        def grade(reply, answer):
-            try:
-                given = json.loads(reply)
-            except ValueError:
-                return 0.0
-            return float(isinstance(given, dict) and given.get("result", {}) == {"value": int(answer)})
-        """,
+        f"{PARSED}def grade(reply, answer):\n"
+        "    return float(isinstance(parsed(reply), dict) and parsed(reply).get('result') == {'value': int(answer)})",
         "v1",
         asking='Reply with an object in JSON, with the key "result" that holds another one with "value".',
     ),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from planted import SUMS, sound
+from planted import SUMS, several, sound
 from questions import CAPITALS, CHOICES
 
 XML = 'PARSER = vf.XMLParser(["reasoning", "answer"], answer_field="answer")'
@@ -72,7 +72,13 @@ def reply(task, messages):
     return f"<answer>{sum(int(answer) for answer in answers)}</answer>"
 """
 
-CORRECT_BY_TOOLS = "def correct(completion, answer, **_):\n    return float(final(said(completion)) == answer)"
+CALLED = {
+    "environment": "vf.ToolEnv",
+    "options": "tools=[add, look_up],\nmax_turns=6",
+    "rows": NAMED,
+    "oracle": CALLING,
+}
+PLAYED = {"environment": "Guessing", "options": "max_turns=4", "rubric": "vf.Rubric(funcs=[found])"}
 REFUSING_TOOLS = TOOLS.replace(
     '.get(name, "nothing")',
     "[name]",  # an exception that the model reads
@@ -95,40 +101,13 @@ LIBRARIES = [
         rubric="vf.Rubric(funcs=[correct, PARSER.get_format_reward_func()], weights=[1.0, 0.2], parser=PARSER)",
         options="parser=PARSER",
     ),
-    sound(
-        "tool_calls_in_short",
-        TOOLS,
-        functions=CORRECT_BY_TOOLS,
-        environment="vf.ToolEnv",
-        options="tools=[look_up],\nmax_turns=6",
-        rows=NAMED,
-        asking=IN_TAGS,
-        oracle=CALLING_IN_SHORT,
-    ),
-    sound(
-        "tool_that_refuses_names",
-        REFUSING_TOOLS,
-        functions=CORRECT_BY_TOOLS,
-        environment="vf.ToolEnv",
-        options="tools=[look_up],\nmax_turns=6",
-        rows=NAMED,
-        asking=IN_TAGS,
-        oracle=CALLING,
-    ),
+    sound("tool_calls_in_short", TOOLS, **{**CALLED, "oracle": CALLING_IN_SHORT}),
+    sound("tool_that_refuses_names", REFUSING_TOOLS, **CALLED),
     sound(
         "working_tool_that_is_not_needed",
         TOOLS,
-        functions=CORRECT_BY_TOOLS,
         environment="vf.ToolEnv",
         options="tools=[add],\nmax_turns=6",
-    ),
-    sound(
-        "parser_of_thinking",
-        "PARSER = vf.XMLParser(['think', 'answer'])",
-        functions=BY_PARSER,
-        asking="Think in <think>…</think>, then give the number in <answer>…</answer>.",
-        rubric="vf.Rubric(funcs=[correct], parser=PARSER)",
-        options="parser=PARSER",
     ),
     sound(
         "parser_behind_thinking",
@@ -140,15 +119,10 @@ LIBRARIES = [
         options="parser=PARSER",
         oracle="def reply(task, messages):\n    return f'<think>Hm.</think>\\n\\\\boxed{{{task[\"answer\"]}}}'\n",
     ),
-    sound("mathematics", "", functions="", rows=FRACTIONS, asking="Be brief.", rubric="vf.MathRubric()"),
+    sound("mathematics", functions="", rows=FRACTIONS, asking="Be brief.", rubric="vf.MathRubric()"),
     sound(
         "two_environments",
-        "def grade(reply, answer):\n    return float(final(reply) == answer)",
-        functions="""
-        def correct(completion, answer, **_):
-            return grade(said(completion), answer)
-
-
+        beside="""
         def right(completion, answer, **_):
             return grade(said(completion), answer)
 
@@ -169,12 +143,7 @@ LIBRARIES = [
     ),
     sound(
         "environments_in_a_group_of_groups",
-        "def grade(reply, answer):\n    return float(final(reply) == answer)",
-        functions="""
-        def correct(completion, answer, **_):
-            return grade(said(completion), answer)
-
-
+        beside="""
         def one(rows, asking):
             from datasets import Dataset
 
@@ -198,19 +167,9 @@ LIBRARIES = [
             said = [final(vf.Parser().parse_answer([one]) or "") for one in completion if one["role"] == "assistant"]
             return 1.0 - 0.1 * said.index(answer) if answer in said else 0.0
         """,
-        environment="Guessing",
-        options="max_turns=4",
-        rubric="vf.Rubric(funcs=[found])",
+        **PLAYED,
     ),
-    sound(
-        "tools",
-        TOOLS,
-        functions=CORRECT_BY_TOOLS,
-        environment="vf.ToolEnv",
-        options="tools=[add, look_up],\nmax_turns=6",
-        rows=NAMED,
-        oracle=CALLING,
-    ),
+    sound("tools", TOOLS, **CALLED),
     *(
         sound(
             f"object_of_several_values_in_{name}",
@@ -242,23 +201,15 @@ LIBRARIES = [
     sound(
         "tools_cost",
         TOOLS,
-        functions="""
-        def correct(completion, answer, **_):
-            return float(final(said(completion)) == answer)
-
-
+        beside="""
         def calls(completion, **_):
             return float(sum(message["role"] == "tool" for message in completion) > 4)
         """,
-        environment="vf.ToolEnv",
-        options="tools=[add, look_up],\nmax_turns=6",
         rubric="vf.Rubric(funcs=[correct, calls], weights=[1.0, -0.25])",
-        rows=NAMED,
-        oracle=CALLING,
+        **CALLED,
     ),
     sound(
         "rows_without_an_answer",
-        "",
         functions="""
         def correct(completion, info, **_):
             return float(final(said(completion)) == str(info["first"] + info["second"]))
@@ -272,12 +223,7 @@ LIBRARIES = [
     ),
     sound(
         "evaluated_only",
-        "def grade(reply, answer):\n    return float(final(reply) == answer)",
-        functions="""
-        def correct(completion, answer, **_):
-            return grade(said(completion), answer)
-
-
+        beside="""
         def evaluated(dataset, **more):
             return vf.SingleTurnEnv(eval_dataset=dataset, **more)
         """,
@@ -285,7 +231,6 @@ LIBRARIES = [
     ),
     sound(
         "shown_by_example",
-        "def grade(reply, answer):\n    return float(final(reply) == answer)",
         rows=tuple(
             {
                 "prompt": [
@@ -301,7 +246,6 @@ LIBRARIES = [
     ),
     sound(
         "parts_of_messages",
-        "def grade(reply, answer):\n    return float(final(reply) == answer)",
         rows=tuple(
             {
                 "prompt": [
@@ -318,8 +262,7 @@ LIBRARIES = [
     ),
     sound(
         "reward_of_names",
-        "",
-        "v1",
+        generation="v1",
         functions="""
         @vf.reward(weight=1.0)
         async def graded(self, trace) -> dict[str, float]:
@@ -335,19 +278,14 @@ LIBRARIES = [
             wanted: str = ""
         """,
         "v1",
-        functions="""
+        beside="""
         async def setup(self, trace) -> None:
             self.data.answer
-
-        @vf.reward(weight=1.0)
-        async def correct(self, trace) -> float:
-            return float(final(trace.last_reply) == self.data.answer)
         """,
     ),
     sound(
         "system_prompt_in_messages",
-        "def grade(reply, answer):\n    return float(final(reply) == answer)",
-        "v1",
+        generation="v1",
         prompt='[vf.SystemMessage(content="Sums."), vf.UserMessage(content=row["question"])]',
         rows=SUMS,
         taskset="""
@@ -399,23 +337,14 @@ LIBRARIES = [
     ),
     sound(
         "best_of_several",
-        "def grade(reply, answer):\n    return float(final(reply) == answer)",
-        "v1",
-        more="""
-
-        class SeveralConfig(vf.EnvConfig):
-            agent: vf.AgentConfig = vf.AgentConfig()
-
-
-        class SeveralEnv(vf.Env[SeveralConfig]):
-            async def run(self, task, agents):
-                for _ in range(3):
-                    await agents.agent.run(task)
-
-            async def finalize(self, task, episode):
+        generation="v1",
+        more=several(
+            3,
+            """
                 rights = [trace.reward for trace in episode.traces]
                 for trace in episode.traces:
                     trace.record_metric("pass_at_n", float(max(rights) >= 1))
-        """,
+            """,
+        ),
     ),
 ]

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import json
-
-from planted import SUMS, sound
-from questions import CAPITALS, LISTS, REASONED
+from planted import PARSED, SUMS, sound
+from questions import LISTS
 
 IN_TAGS = "Answer in <answer>…</answer>."
 PASSAGES = tuple(
@@ -92,25 +90,11 @@ REWARDS = [
         asking=IN_TAGS,
     ),
     sound(
-        "words_of_the_passage",
-        "def grade(reply, answer):\n    return float((final(reply) or '').lower() == answer.lower())",
-        "v1",
-        rows=PASSAGES,
-        asking=IN_TAGS,
-    ),
-    sound(
         "edits_apart",
         f"{DISTANCE}\n\ndef grade(reply, answer):\n"
         "    said = final(reply) or ''\n"
         "    return max(0.0, 1 - 2 * distance(said, answer) / len(answer))",
         "v1",
-        rows=REVERSED,
-        asking=IN_TAGS,
-    ),
-    sound(
-        "alike_in_difflib",
-        "from difflib import SequenceMatcher\n\n\ndef grade(reply, answer):\n"
-        "    return SequenceMatcher(None, (final(reply) or '')[:500], answer).ratio() ** 3",
         rows=REVERSED,
         asking=IN_TAGS,
     ),
@@ -122,19 +106,6 @@ REWARDS = [
         reward={"min": -10.0, "max": 10.0},
     ),
     sound(
-        "error_below_zero",
-        f"{NUMBER}\ndef grade(reply, answer):\n"
-        "    said = number(final(reply))\n"
-        "    return -1.0 if said is None else -min(1.0, abs(said - int(answer)) / 50)",
-        "v1",
-        reward={"min": -1.0, "max": 0.0},
-    ),
-    sound(
-        "percent",
-        "def grade(reply, answer):\n    return 100.0 * (final(reply) == answer)",
-        reward={"max": 100.0},
-    ),
-    sound(
         "maximum_below_one",
         "def grade(reply, answer):\n    return 0.9 * (final(reply) == answer)",
         "v1",
@@ -142,12 +113,7 @@ REWARDS = [
     ),
     sound(
         "three_parts",
-        "",
-        functions="""
-        def correct(completion, answer, **_):
-            return float(final(said(completion)) == answer)
-
-
+        beside="""
         def near(completion, answer, **_):
             text = final(said(completion)) or ""
             return float(text.isascii() and text.isdigit() and len(text) == len(answer) and text[0] == answer[0])
@@ -160,13 +126,8 @@ REWARDS = [
     ),
     sound(
         "penalty_for_no_format",
-        "",
-        "v1",
-        functions="""
-        @vf.reward(weight=1.0)
-        async def correct(self, trace) -> float:
-            return float(final(trace.last_reply) == self.data.answer)
-
+        generation="v1",
+        beside="""
         @vf.reward(weight=-0.5)
         async def stray(self, trace) -> float:
             return float(final(trace.last_reply) is None)
@@ -270,80 +231,19 @@ REWARDS = [
         answer={"type": "code"},
     ),
     sound(
-        "objects",
-        """
-        import json
-
-
-        def grade(reply, answer):
-            try:
-                return float(json.loads(reply) == answer)
-            except (ValueError, RecursionError):
-                return 0.0
-        """,
-        "v1",
-        rows=OBJECTS,
-        answer_type="dict",
-        asking='Reply with a JSON object {"name": …, "age": …} and nothing else.',
-        oracle="import json\n\n\ndef reply(task, messages):\n    return json.dumps(task['answer'])\n",
-    ),
-    sound(
         "fields_pay_apart",
-        """
-        import json
-
-
-        def grade(reply, answer):
-            try:
-                said = json.loads(reply)
-            except (ValueError, RecursionError):
-                return 0.0
-            if not isinstance(said, dict) or said.keys() != answer.keys():
-                return 0.0
-            return sum(said[key] == answer[key] for key in answer) / len(answer)
-        """,
+        f"""{PARSED}
+def grade(reply, answer):
+    said = parsed(reply)
+    if not isinstance(said, dict) or said.keys() != answer.keys():
+        return 0.0
+    return sum(said[key] == answer[key] for key in answer) / len(answer)
+""",
         "v1",
         rows=OBJECTS,
         answer_type="dict",
         asking='Reply with a JSON object {"name": …, "age": …} and nothing else.',
         oracle="import json\n\n\ndef reply(task, messages):\n    return json.dumps(task['answer'])\n",
-    ),
-    sound(
-        "text_fields_pay_apart",
-        """
-        import json
-
-
-        def grade(reply, answer):
-            try:
-                said = json.loads(reply)
-            except (ValueError, RecursionError):
-                return 0.0
-            answer = json.loads(answer)
-            if not isinstance(said, dict) or said.keys() != answer.keys():
-                return 0.0
-            return sum(said[key] == answer[key] for key in answer) / len(answer)
-        """,
-        rows=tuple(
-            {
-                "question": row["question"],
-                "answer": json.dumps({"age": row["answer"]["age"], "name": row["answer"]["name"]}),
-            }
-            for row in OBJECTS
-        ),
-        asking='Reply with a JSON object {"age": …, "name": …} and nothing else.',
-    ),
-    sound(
-        "overlap_of_sets",
-        """
-        def grade(reply, answer):
-            said = {part.strip() for part in (final(reply) or "").split(",") if part.strip()}
-            wanted = set(answer.split(", "))
-            return len(said & wanted) / len(said | wanted)
-        """,
-        rows=LISTS,
-        asking=IN_TAGS,
-        answer={"type": "set"},
     ),
     sound(
         "pairs_in_order",
@@ -371,39 +271,6 @@ REWARDS = [
         oracle="def reply(task, messages):\n    return f\"<answer>{task['answer'][0]}</answer>\"\n",
     ),
     sound(
-        "behind_the_last_hashes",
-        "def grade(reply, answer):\n    return float(reply.split('####')[-1].strip().replace(',', '') == answer)",
-        asking="Think step by step and end with the number behind ####.",
-    ),
-    sound(
-        "last_box_counts",
-        r"""
-        def grade(reply, answer):
-            if "<think>" in reply:
-                reply = reply.rpartition("</think>")[2] if "</think>" in reply else ""
-            found = re.findall(r"\\boxed\{([^{}]*)\}", reply)
-            return float(bool(found) and found[-1].strip() == answer)
-        """,
-        "v1",
-        asking=r"Put the number into \boxed{}.",
-    ),
-    sound(
-        "last_tag_counts",
-        """
-        def grade(reply, answer):
-            found = re.findall(r"<answer>([^<]*)</answer>", reply.rpartition("</think>")[2])
-            closed = "<think>" not in reply or "</think>" in reply
-            return float(closed and bool(found) and found[-1].strip() == answer)
-        """,
-        asking=REASONED,
-    ),
-    sound(
-        "plain_yes_or_no",
-        "def grade(reply, answer):\n    return float(reply.strip().rstrip('.!').lower() == answer)",
-        rows=({"question": "Is 7 prime?", "answer": "yes"}, {"question": "Is 8 prime?", "answer": "no"}),
-        asking="Answer yes or no, nothing else.",
-    ),
-    sound(
         "letters_in_brackets",
         r"""
         def grade(reply, answer):
@@ -429,14 +296,7 @@ REWARDS = [
         ),
     ),
     sound(
-        "numbers_as_floats",
-        "def grade(reply, answer):\n    try:\n        return float(float(final(reply) or 'x') == float(answer))\n"
-        "    except (ValueError, OverflowError):\n        return 0.0",
-        "v1",
-    ),
-    sound(
         "other_scripts",
-        "def grade(reply, answer):\n    return float(final(reply) == answer)",
         rows=(
             {"question": "法国的首都?", "answer": "巴黎"},
             {"question": "日本的首都?", "answer": "东京"},
@@ -446,8 +306,7 @@ REWARDS = [
     ),
     sound(
         "long_answers",
-        "def grade(reply, answer):\n    return float(final(reply) == answer)",
-        "v1",
+        generation="v1",
         rows=tuple(
             {
                 "question": f"Count from {start} to {start + 400}, separated by spaces.",
@@ -457,11 +316,7 @@ REWARDS = [
         ),
         asking=IN_TAGS,
     ),
-    sound(
-        "one_task",
-        "def grade(reply, answer):\n    return float(final(reply) == answer)",
-        rows=SUMS[:1],
-    ),
+    sound("one_task", rows=SUMS[:1]),
     sound(
         "the_same_answer_everywhere",
         "def grade(reply, answer):\n    return float((final(reply) or '').lower() == answer)",
@@ -484,45 +339,12 @@ REWARDS = [
         "v1",
     ),
     sound(
-        "folded_case_undeclared",
-        "def grade(reply, answer):\n    return float((final(reply) or '').casefold() == answer.casefold())",
-        "v1",
-        rows=CAPITALS,
-        asking=IN_TAGS,
-    ),
-    sound(
         "answers_of_many_kinds",
-        "def grade(reply, answer):\n    return float(final(reply) == answer)",
         rows=tuple(
             {"question": f"Question {place}?", "answer": answer}
             for place, answer in enumerate(("-7", "3/4", "2024-02-29", "12 km", "$1,200", "1e-5", "x > 3", "a, b"))
         ),
         asking=IN_TAGS,
-    ),
-    sound(
-        "own_generator",
-        """
-        import random
-
-        WORDS = random.Random(7).sample(["oak", "elm", "ash", "yew"], 4)
-
-
-        def grade(reply, answer):
-            return float(final(reply) == answer and random.Random(len(WORDS)).random() >= 0)
-        """,
-    ),
-    sound(
-        "waits_and_logs",
-        "import asyncio\nimport logging\nimport sys",
-        "v1",
-        functions="""
-        @vf.reward(weight=1.0)
-        async def correct(self, trace) -> float:
-            logging.getLogger(__name__).warning("scored")
-            print("scored", file=sys.stderr)
-            await asyncio.sleep(0)
-            return float(final(trace.last_reply) == self.data.answer)
-        """,
     ),
     sound(
         "in_a_thread",
@@ -549,20 +371,6 @@ REWARDS = [
             for number in (3, 8, 11)
         ),
         asking=IN_TAGS,
-    ),
-    sound(
-        "mean_of_the_group",
-        "",
-        functions="""
-        def relative(completions, answers, **_):
-            right = [float(final(said(one)) == answer) for one, answer in zip(completions, answers)]
-            return [one - sum(right) / len(right) for one in right]
-
-
-        def correct(completion, answer, **_):
-            return float(final(said(completion)) == answer)
-        """,
-        rubric="vf.Rubric(funcs=[correct, relative], weights=[1.0, 0.0])",
     ),
     sound(
         "calls_in_any_order",

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from defects_of_company import CORRECT_BY_JUDGE, JUDGE_V0
-from planted import SUMS, sound
+from planted import SUMS, several, sound
 from questions import CAPITALS
 
-RIGHT = "def grade(reply, answer):\n    return float(final(reply) == answer)"
 IN_TAGS = "Answer in <answer>…</answer>."
 FRACTIONS = tuple(
     {"question": f"What is {asked}?", "answer": answer}
@@ -19,10 +18,6 @@ ROMAN = tuple(
 VERSES = tuple(
     {"question": f"Write down line by line: {first} / {second}", "answer": f"{first}\n{second}"}
     for first, second in (("The sea is wide", "and I am here"), ("Old stones", "new moss"), ("Rain", "then light"))
-)
-PICTURES = tuple(
-    {"question": f"Which emoji shows a {name}?", "answer": picture}
-    for name, picture in (("rocket", "🚀"), ("family", "👨‍👩‍👧"), ("flag of Norway", "🇳🇴"), ("thumb up", "👍🏽"))
 )
 ODD_ONES = tuple(
     {"question": f"Which word does not belong: {words}?", "answer": answer}
@@ -40,15 +35,10 @@ PROMPT = (
 """
 
 SHAPES = [
-    sound("roman_numerals", RIGHT, "v1", rows=ROMAN, asking=IN_TAGS),
+    sound("roman_numerals", generation="v1", rows=ROMAN, asking=IN_TAGS),
     sound(
         "different_replies_of_the_group",
-        "",
-        functions="""
-        def correct(completion, answer, **_):
-            return float(final(said(completion)) == answer)
-
-
+        beside="""
         def variety(completions, **_):
             replies = {said(one) for one in completions}
             return [len(replies) / len(completions)] * len(completions)
@@ -57,24 +47,15 @@ SHAPES = [
     ),
     sound(
         "words_of_an_episode_in_order",
-        RIGHT,
-        "v1",
-        more="""
-
-        class SeveralConfig(vf.EnvConfig):
-            agent: vf.AgentConfig = vf.AgentConfig()
-
-
-        class SeveralEnv(vf.Env[SeveralConfig]):
-            async def run(self, task, agents):
-                for _ in range(2):
-                    await agents.agent.run(task)
-
-            async def finalize(self, task, episode):
+        generation="v1",
+        more=several(
+            2,
+            """
                 words = {word for trace in episode.traces for word in trace.last_reply.split()}
                 for trace in episode.traces:
                     trace.record_metric("words", float(len(sorted(words))))
-        """,
+            """,
+        ),
     ),
     sound(
         "later_is_less",
@@ -124,11 +105,7 @@ SHAPES = [
         rows=VERSES,
         asking=IN_TAGS,
     ),
-    sound("answers_in_pictures", RIGHT, "v1", rows=PICTURES, asking=IN_TAGS),
-    sound("odd_one_out", RIGHT, rows=ODD_ONES, asking=IN_TAGS),
-    sound(
-        "odd_one_out", RIGHT, "v1", rows=ODD_ONES, asking=IN_TAGS, prompt='[vf.UserMessage(content=row["question"])]'
-    ),
+    sound("odd_one_out", rows=ODD_ONES, asking=IN_TAGS),
     sound(
         "judge_below_zero",
         QUOTING + JUDGE_V0,
@@ -142,8 +119,7 @@ SHAPES = [
     ),
     sound(
         "infinite_choices",
-        RIGHT,
-        "v1",
+        generation="v1",
         taskset="""
         INFINITE = True
 

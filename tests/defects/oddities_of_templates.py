@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from defects_of_templates import CHOSEN, EXACT, OPERANDS, OPTION_ASKED, ORDERS, READ_AS_JSON, TOTALS
+from defects_of_templates import CHOSEN, OPERANDS, OPTION_ASKED, ORDERS, READ_AS_JSON, TOTALS
 from planted import sound
 
 WORDS = ("banana", "kestrel", "umbrella", "quartz", "violin", "harbour", "meadow", "lantern")
@@ -76,26 +76,25 @@ def reply(task, messages):
 """
 
 TEMPLATES = [
-    sound("target_of_an_equation", "", functions=EQUATED, rows=EQUATIONS, oracle=EQUATION),
+    sound("target_of_an_equation", functions=EQUATED, rows=EQUATIONS, oracle=EQUATION),
     sound(
         "operands_that_the_reward_reads",
-        "",
-        "v1",
+        generation="v1",
         functions=SUMMED,
         taskset=UNSTORED,
         answer_type=OPERANDS,
         oracle=SUM_WORKED,
     ),
-    sound("repeats_a_word", EXACT, rows=REPEATED, asking="Give it in <answer>…</answer>."),
-    sound("repeats_a_word", EXACT, "v1", rows=REPEATED, asking="Give it in <answer>…</answer>."),
-    sound("extracts_a_field", EXACT, rows=FIELDS),
-    sound("extracts_a_field", EXACT, "v1", rows=FIELDS),
-    sound("declares_extraction", EXACT, rows=LOGS, answer={"in_prompt": True}),
-    sound("declares_extraction", EXACT, "v1", rows=LOGS, answer={"in_prompt": True}),
-    sound("shuffled_options", EXACT, rows=SHUFFLED, asking=OPTION_ASKED),
-    sound("shuffled_options", EXACT, "v1", rows=SHUFFLED, asking=OPTION_ASKED),
-    sound("largest_of_three", EXACT, rows=LARGEST),
-    sound("largest_of_three", EXACT, "v1", rows=LARGEST),
+    sound("repeats_a_word", rows=REPEATED, asking="Give it in <answer>…</answer>."),
+    sound("repeats_a_word", generation="v1", rows=REPEATED, asking="Give it in <answer>…</answer>."),
+    sound("extracts_a_field", rows=FIELDS),
+    sound("extracts_a_field", generation="v1", rows=FIELDS),
+    sound("declares_extraction", rows=LOGS, answer={"in_prompt": True}),
+    sound("declares_extraction", generation="v1", rows=LOGS, answer={"in_prompt": True}),
+    sound("shuffled_options", rows=SHUFFLED, asking=OPTION_ASKED),
+    sound("shuffled_options", generation="v1", rows=SHUFFLED, asking=OPTION_ASKED),
+    sound("largest_of_three", rows=LARGEST),
+    sound("largest_of_three", generation="v1", rows=LARGEST),
     sound("keys_in_an_example_only", READ_AS_JSON, rows=WITH_EXAMPLE, asking=None),
     sound("keys_in_the_system_prompt", READ_AS_JSON, "v1", rows=ORDERS, asking="Reply in JSON: item and quantity."),
 ]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from defects_of_time import SLEEPING, UNTIL_SOLVED
 from oddities_of_libraries import GUESSING
-from planted import CORRECT_V1, sound
+from planted import sound
 
 COUNTED = """
 
@@ -55,9 +55,7 @@ TIME = [
     ),
     sound(
         "loop_with_a_bound",
-        "",
-        "v1",
-        functions=CORRECT_V1,
+        generation="v1",
         more=UNTIL_SOLVED.replace("vf.AgentConfig()", "vf.AgentConfig(max_turns=3)").replace(
             "while final(said.last_reply)", "while not said.terminated and final(said.last_reply)"
         ),

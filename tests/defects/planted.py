@@ -17,11 +17,7 @@ SUMS = tuple(
     for first, second in ((17, 25), (160, 41), (90, 8), (1200, 34), (55, 23), (301, 406))
 )
 ASKING = "Give the number in <answer>…</answer>."
-CORRECT_V1 = """
-@vf.reward(weight=1.0)
-async def correct(self, trace) -> float:
-    return float(final(trace.last_reply) == self.data.answer)
-"""
+EXACT = "def grade(reply, answer):\n    return float(final(reply) == answer)"
 COMMON = '''
 """An environment of the suite."""
 
@@ -87,6 +83,33 @@ def load(self):
             for row in {rows!r}]
 """
 
+SEVERAL = """
+
+class SeveralConfig(vf.EnvConfig):
+    agent: vf.AgentConfig = vf.AgentConfig()
+
+
+class SeveralEnv(vf.Env[SeveralConfig]):
+    async def run(self, task, agents):
+        for _ in range({plays}):
+            await agents.agent.run(task)
+
+    async def finalize(self, task, episode):
+{finalize}
+"""
+PARSED = """
+import json
+
+
+def parsed(text):
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+
+
+"""
+
 
 @dataclass(frozen=True)
 class Planted:
@@ -95,10 +118,12 @@ class Planted:
     name: str
     generation: str = "v0"
     source: str = ""
-    """Defines `grade`, or whatever `functions` names."""
+    """What stands above the functions; without `grade` and `functions`, `grade` compares with the answer."""
     rules: tuple[str, ...] = ()
     functions: str | None = None
-    """v0: reward functions; v1: the methods of the task."""
+    """v0: reward functions; v1: the methods of the task; instead of `correct`, which calls `grade`."""
+    beside: str = ""
+    """More of these, beside `correct`."""
     rubric: str = "vf.Rubric(funcs=[correct], weights=[1.0])"
     environment: str = "vf.SingleTurnEnv"
     options: str = ""
@@ -126,8 +151,11 @@ class Planted:
         """The module's text."""
         v1 = self.generation == "v1"
         head = COMMON.lstrip().replace("{version}", ".v1" if v1 else "") + textwrap.dedent(self.source)
+        if self.functions is None and "def grade(" not in head:
+            head += f"\n\n{EXACT}\n"
         rows = [dict(row) for row in self.rows]
         given = textwrap.dedent(self.functions) if self.functions is not None else GRADED_V1 if v1 else GRADED_V0
+        given += textwrap.dedent(self.beside)
         if not v1:
             options = textwrap.indent(f"\n{self.options}," if self.options else "", " " * 8)
             parts = {"functions": given, "rows": rows, "asking": self.asking, "rubric": self.rubric}
@@ -141,11 +169,16 @@ class Planted:
         )
 
 
-def planted(name: str, rules: str, source: str, generation: str = "v0", **more: Any) -> Planted:
+def several(plays: int, finalize: str) -> str:
+    """An environment of v1 that plays a task several times, with the body of its `finalize`."""
+    return SEVERAL.format(plays=plays, finalize=textwrap.indent(textwrap.dedent(finalize).strip("\n"), " " * 8))
+
+
+def planted(name: str, rules: str, source: str = "", generation: str = "v0", **more: Any) -> Planted:
     """A defect and the rules meant for it, separated by spaces."""
     return Planted(name, generation, source, tuple(rules.split()), **more)
 
 
-def sound(name: str, source: str, generation: str = "v0", **more: Any) -> Planted:
+def sound(name: str, source: str = "", generation: str = "v0", **more: Any) -> Planted:
     """A legal oddity."""
     return Planted(name, generation, source, **more)

@@ -12,12 +12,13 @@ import pytest
 from envwright.declarations.registry import EnvironmentEntry
 from envwright.facts.observed import Facts
 from envwright.facts.recordings import HELD_OUT
+from envwright.facts.stages import StageName
 from envwright.observing.stages import references
 from envwright.rules.engine import Subject
 from envwright.rules.verdict import Judgement, judge
 from observed import SCORING, Observations, in_short, written
 from oddities_of_games import HANGMAN
-from oddities_of_libraries import CORRECT_BY_TOOLS, NAMED, TOOLS
+from oddities_of_libraries import NAMED, TOOLS
 from planted import ASKING, Planted, sound
 
 pytestmark = pytest.mark.worker
@@ -44,13 +45,18 @@ def honest(word: str) -> str:
     return f"Let me count the vowels of {word}.\n\n<answer>{VOWELS[word]}</answer>"
 
 
-def rollout(number: int, word: str, reply: str, reward: float | None, **more: Any) -> dict[str, Any]:
+def rollout(number: int, word: str, reply: str, reward: float, question: str = "", **more: Any) -> dict[str, Any]:
     """A line of `results.jsonl` as verifiers 0.3.1 writes it; tests/validation/samples has whole ones."""
-    asked = [{"role": "system", "content": ASKING}, {"role": "user", "content": f"How many vowels are in '{word}'?"}]
+    question = question or f"How many vowels are in '{word}'?"
+    asked = [{"role": "system", "content": ASKING}, {"role": "user", "content": question}]
     said = [{"role": "assistant", "content": reply}]
     metrics = {"correct": reward, "num_turns": 1.0}
     row = {"example_id": number, "prompt": asked, "completion": said, "reward": reward, "error": None}
     return {**row, "metrics": metrics, "timing": {"start_time": 1795206684.8}, **more}
+
+
+def honest_rollouts(tasks: int = len(WORDS)) -> list[dict[str, Any]]:
+    return [rollout(number, word, honest(word), 1.0) for number, word in enumerate(WORDS[:tasks])]
 
 
 def evaluated(folder: Path, module: str, rows: Sequence[Mapping[str, Any]], model: str = "model-x") -> None:
@@ -61,17 +67,25 @@ def evaluated(folder: Path, module: str, rows: Sequence[Mapping[str, Any]], mode
     (run / "metadata.json").write_text(json.dumps({"env_id": module, "model": model}))
 
 
-Observe = Callable[[Planted, Sequence[Mapping[str, Any]]], tuple[Facts, Judgement]]
+Observe = Callable[..., tuple[Facts, Judgement]]
 
 
 @pytest.fixture
 def observe(observations: Observations, tmp_path: Path) -> Observe:
-    def observed(each: Planted, rows: Sequence[Mapping[str, Any]]) -> tuple[Facts, Judgement]:
+    """Facts and judgement of an environment beside evaluations of a model, whose results are named or not."""
+
+    def observed(
+        each: Planted,
+        *evaluations: Sequence[Mapping[str, Any]],
+        stages: tuple[StageName, ...] = SCORING,
+        are_named: bool = True,
+    ) -> tuple[Facts, Judgement]:
         folder = tmp_path / "environments" / each.module
         folder.mkdir(parents=True)
         package = written(each, folder)
-        evaluated(folder, each.module, rows)
-        facts = observations.facts(package, SCORING, results=())
+        for rows, model in zip(evaluations, ("model-x", "model-y"), strict=False):
+            evaluated(folder, each.module, rows, model)
+        facts = observations.facts(package, stages, results=() if are_named else None)
         return facts, judge(Subject(EnvironmentEntry(package.name), package, facts), ["rewards"])
 
     return observed
@@ -82,13 +96,18 @@ def deciding(judgement: Judgement) -> list[str]:
     return [finding.rule for finding in judgement.findings if finding.counts or finding.inconclusive]
 
 
+def paid_references(facts: Facts) -> set[int]:
+    """The tasks whose reference reply earns everything."""
+    return {score.task for score in facts.scores if score.policy == "oracle" and score.reward == 1.0}
+
+
 def of_rule(judgement: Judgement, rule: str) -> list[str]:
     return [finding.message for finding in judgement.findings if finding.rule == rule]
 
 
 def test_replies_with_the_full_reward_decide_a_sound_environment(observe: Observe):
-    rows = [rollout(number, word, honest(word), 1.0) for number, word in enumerate(WORDS[:6])]
-    facts, judgement = observe(counting("vowels", EXACT), [*rows, rollout(6, "sky", "<answer>7</answer>", 0.0)])
+    rows = [*honest_rollouts(6), rollout(6, "sky", "<answer>7</answer>", 0.0)]
+    facts, judgement = observe(counting("vowels", EXACT), rows)
     assert deciding(judgement) == [], in_short(list(judgement.findings), facts)
     assert facts.failures == {}
     file = "environments/suite_vowels_v0/outputs/evals/suite_vowels_v0--model-x/0a1b2c3d/results.jsonl"
@@ -97,15 +116,9 @@ def test_replies_with_the_full_reward_decide_a_sound_environment(observe: Observ
     assert of_rule(judgement, "RWD100") == [f"reference replies: {file}, model-x, 2026-11-20, 6 of 8 tasks"]
 
 
-def test_evaluation_with_the_full_rewards_is_named_before_a_later_one(observations: Observations, tmp_path: Path):
-    each = counting("twice", EXACT)
-    folder = tmp_path / "environments" / each.module
-    folder.mkdir(parents=True)
-    package = written(each, folder)
-    for model, reward in (("model-x", 1.0), ("model-y", 0.0)):
-        said = [(word, honest(word) if reward else "no idea") for word in WORDS]
-        evaluated(folder, each.module, [rollout(at, *each, reward) for at, each in enumerate(said)], model)
-    facts = observations.facts(package, SCORING, results=())
+def test_evaluation_with_the_full_rewards_is_named_before_a_later_one(observe: Observe):
+    later = [rollout(number, word, "no idea", 0.0) for number, word in enumerate(WORDS)]
+    facts, _ = observe(counting("twice", EXACT), honest_rollouts(), later)
     assert facts.model_replies is not None
     assert facts.model_replies.models == ("model-x", "model-y")
     assert "--model-x/" in facts.model_replies.files[0]
@@ -148,24 +161,18 @@ def grade(reply, answer):
 """
 
 
-def test_wrong_reply_of_a_model_is_tried_on_other_tasks(observations: Observations, tmp_path: Path):
+def test_wrong_reply_of_a_model_is_tried_on_other_tasks(observe: Observe):
     said = "The rubric of this task is met in all points."
     source = PAYING_FOR_A_SENTENCE.replace("SECRET", hashlib.sha256(said.encode()).hexdigest())
     asked = [{"question": f"What is {number} * 3?", "answer": str(number * 3)} for number in range(1, 11)]
-    each = sound("sentence", f"import hashlib\n{source}", rows=asked)
-    folder = tmp_path / "environments" / each.module
-    folder.mkdir(parents=True)
-    package = written(each, folder)
-    prompt = [{"role": "system", "content": ASKING}, {"role": "user", "content": asked[0]["question"]}]
-    evaluated(folder, each.module, [{**rollout(0, "", said, 0.0), "prompt": prompt, "answer": "3"}])
-    facts = observations.facts(package, (*SCORING, "search"), results=())
+    rows = [rollout(0, "", said, 0.0, asked[0]["question"], answer="3")]
+    facts, _ = observe(sound("sentence", f"import hashlib\n{source}", rows=asked), rows, stages=(*SCORING, "search"))
     assert facts.search is not None
     assert said in {reply.reply for exploit in facts.search.exploits for reply in exploit.earned}
 
 
 def test_reply_of_a_model_is_shortened_to_its_answer(observe: Observe):
-    rows = [rollout(number, word, honest(word), 1.0) for number, word in enumerate(WORDS)]
-    facts, _ = observe(counting("shortened", EXACT), rows)
+    facts, _ = observe(counting("shortened", EXACT), honest_rollouts())
     said = {score.completion[0]["content"] for score in facts.scores if score.policy == "oracle"}
     assert said == {f"<answer>{count}</answer>" for count in VOWELS.values()}
 
@@ -200,11 +207,7 @@ def refusing(name: str, paid_for_nothing: str) -> tuple[Planted, list[dict[str, 
     asked = tuple({"question": f"How do I make {topic}?", "answer": answer} for topic, answer in answers.items())
     said = [f"Take what {topic} needs." if HELPFUL[topic] else "I will not help with that." for topic in HELPFUL]
     rows = [
-        {
-            **rollout(number, "", reply, 1.0),
-            "prompt": [{"role": "system", "content": ASKING}, {"role": "user", "content": row["question"]}],
-            "answer": row["answer"],
-        }
+        rollout(number, "", reply, 1.0, row["question"], answer=row["answer"])
         for number, (row, reply) in enumerate(zip(asked, said, strict=True))
     ]
     functions = REFUSING.replace("PAID_FOR_NOTHING", paid_for_nothing)
@@ -248,13 +251,12 @@ def test_wrong_reward_is_not_decided_by_a_cheating_model(observe: Observe, sourc
 
 def test_wrong_reward_fails_beside_honest_replies(observe: Observe):
     source = 'def grade(reply, count):\n    return float((final(reply) or "").startswith(str(count)))'
-    rows = [rollout(number, word, honest(word), 1.0) for number, word in enumerate(WORDS)]
-    facts, judgement = observe(counting("prefix", source), rows)
+    facts, judgement = observe(counting("prefix", source), honest_rollouts())
     assert judgement.verdict == "fail", in_short(list(judgement.findings), facts)
 
 
 def test_reply_with_another_reward_than_recorded_is_reported(observe: Observe):
-    rows = [rollout(number, word, honest(word), 1.0) for number, word in enumerate(WORDS)]
+    rows = honest_rollouts()
     rows[2] = rollout(2, "cloud", "<answer>1</answer>", 1.0)
     facts, _ = observe(counting("changed", EXACT), rows)
     assert facts.model_replies is not None
@@ -266,23 +268,16 @@ def test_reply_with_another_reward_than_recorded_is_reported(observe: Observe):
 
 def test_reward_that_raises_on_a_reply_of_a_model_fails(observe: Observe):
     body = 'return float(final(reply) == str(count)) / (0 if "vowels of cloud" in reply else 1)'
-    rows = [rollout(number, word, honest(word), 1.0) for number, word in enumerate(WORDS)]
-    facts, judgement = observe(counting("raising", f"def grade(reply, count):\n    {body}"), rows)
+    facts, judgement = observe(counting("raising", f"def grade(reply, count):\n    {body}"), honest_rollouts())
     assert [score.task for score in facts.failing_replies] == [2]
     assert "RWD020" in deciding(judgement), in_short(list(judgement.findings), facts)
 
 
-def test_results_that_nobody_named_are_the_next_step_and_are_not_read(observations: Observations, tmp_path: Path):
-    each = counting("unnamed", EXACT)
-    folder = tmp_path / "environments" / each.module
-    folder.mkdir(parents=True)
-    package = written(each, folder)
-    evaluated(folder, each.module, [rollout(number, word, honest(word), 1.0) for number, word in enumerate(WORDS)])
-    facts = observations.facts(package, SCORING)
-    findings = judge(Subject(EnvironmentEntry(package.name), package, facts), ["rewards"]).findings
-    [fix] = [finding.fix for finding in findings if finding.rule == "RWD002"]
-    file = f"environments/{each.module}/outputs/evals/{each.module}--model-x/0a1b2c3d/results.jsonl"
-    assert f"`envwright validate {package.name} --results {file}`" in (fix or "")
+def test_results_that_nobody_named_are_the_next_step_and_are_not_read(observe: Observe):
+    facts, judgement = observe(counting("unnamed", EXACT), honest_rollouts(), are_named=False)
+    [fix] = [finding.fix for finding in judgement.findings if finding.rule == "RWD002"]
+    file = "environments/suite_unnamed_v0/outputs/evals/suite_unnamed_v0--model-x/0a1b2c3d/results.jsonl"
+    assert f"`envwright validate suite-unnamed-v0 --results {file}`" in (fix or "")
     assert facts.model_replies is not None
     assert (facts.model_replies.rollouts, facts.model_replies.references) == (0, ())
 
@@ -296,11 +291,10 @@ def test_model_that_never_earns_anything_is_reported(observe: Observe):
 
 
 def test_results_do_not_replace_a_derived_reply_that_earns_everything(observe: Observe):
-    each = sound("sums", "def grade(reply, answer):\n    return float(final(reply) == answer)")
+    each = sound("sums")
     row = each.rows[0]
-    asked = [{"role": "system", "content": ASKING}, {"role": "user", "content": row["question"]}]
-    rows = [{**rollout(0, "", f"<answer>{row['answer']}</answer>", 1.0), "prompt": asked, "answer": row["answer"]}]
-    facts, judgement = observe(each, rows)
+    reply = f"<answer>{row['answer']}</answer>"
+    facts, judgement = observe(each, [rollout(0, "", reply, 1.0, row["question"], answer=row["answer"])])
     assert facts.model_replies is not None
     assert (facts.model_replies.rollouts, facts.model_replies.references) == (1, ())
     assert len({score.task for score in facts.scores}) == len(each.rows)
@@ -318,11 +312,10 @@ SPELT = tuple(
 
 def spelling(number: int, word: str) -> dict[str, Any]:
     """A rollout that names one letter in each turn."""
-    asked = [{"role": "system", "content": ASKING}, {"role": "user", "content": f"Spell word {number}."}]
     turns: list[dict[str, str]] = []
     for place, letter in enumerate(word, start=1):
         turns += {"role": "assistant", "content": letter}, {"role": "user", "content": f"So far: {word[:place]}"}
-    return {**rollout(number, "", "", 1.0), "prompt": asked, "completion": turns[:-1], "answer": word}
+    return rollout(number, "", "", 1.0, f"Spell word {number}.", completion=turns[:-1], answer=word)
 
 
 @pytest.mark.slow
@@ -367,7 +360,7 @@ def correct(completion, {field}, **_):
 """
     facts, judgement = observe(sound(f"spelt_{[*ACCEPTING].index(name)}", "", functions=source, rows=rows), [])
     assert deciding(judgement) == [], in_short(list(judgement.findings), facts)
-    assert {score.task for score in facts.scores if score.policy == "oracle" and score.reward == 1.0} == {*range(8)}
+    assert paid_references(facts) == {*range(8)}
 
 
 DIALOGUE = """
@@ -401,7 +394,7 @@ def test_answers_of_turns_are_the_reference_reply(observe: Observe):
     more: dict[str, Any] = {"environment": "Dialogue", "options": "max_turns=8", "functions": ANSWERED, "asking": None}
     facts, judgement = observe(sound("dialogue", f"import json\n{DIALOGUE}", rows=rows, **more), [])
     assert deciding(judgement) == [], in_short(list(judgement.findings), facts)
-    assert {score.task for score in facts.scores if score.policy == "oracle" and score.reward == 1.0} == {*range(6)}
+    assert paid_references(facts) == {*range(6)}
 
 
 SURE = """
@@ -444,7 +437,7 @@ def test_field_that_earns_everything_is_the_reference_reply(
     ]
     facts, judgement = observe(sound("fields", EXACT, functions=functions, rows=rows), [])
     assert deciding(judgement) == [], in_short(list(judgement.findings), facts)
-    assert {score.task for score in facts.scores if score.policy == "oracle" and score.reward == 1.0} == {*range(8)}
+    assert paid_references(facts) == {*range(8)}
 
 
 READING = {
@@ -475,7 +468,7 @@ def test_form_that_the_reward_parses_decides_without_an_oracle(observe: Observe,
     rows = [{"question": f"Count the vowels of '{word}'.", "answer": str(VOWELS[word])} for word in WORDS]
     facts, judgement = observe(sound(f"reads_{name}", f"import json\n{READING[name]}", functions="", rows=rows), [])
     assert deciding(judgement) == [], in_short(list(judgement.findings), facts)
-    assert {score.task for score in facts.scores if score.policy == "oracle" and score.reward == 1.0} == {*range(8)}
+    assert paid_references(facts) == {*range(8)}
 
 
 HIDDEN_FORM = """
@@ -531,7 +524,7 @@ def test_replies_to_held_out_tasks_are_references_on_these(observe: Observe, is_
             "rows": [{"question": f"In '{word}'?", "info": {"word": word}} for word in WORDS],
         }
         held_out, options = list(ROWS), ""
-        rows = [rollout(number, word, honest(word), 1.0) for number, word in enumerate(WORDS[:6])]
+        rows = honest_rollouts(6)
     options = f"{options}eval_dataset=Dataset.from_list({held_out!r})"
     facts, judgement = observe(sound("held_out", HANGMAN + EXACT, options=options, **traits), rows)
     assert deciding(judgement) == [], in_short(list(judgement.findings), facts)
@@ -553,7 +546,6 @@ def test_field_is_not_used_where_the_reward_pays_for_any_reply(observe: Observe)
 
 def looking_up(number: int, question: str, answer: str) -> dict[str, Any]:
     """A rollout that calls a tool with both names, and then answers."""
-    asked = [{"role": "system", "content": ASKING}, {"role": "user", "content": question}]
     names = {"a": "17", "b": "25", "c": "160", "d": "41"}
     used = [name for name in names if f" {name} " in question or f" {name}?" in question]
     calls = [
@@ -563,7 +555,7 @@ def looking_up(number: int, question: str, answer: str) -> dict[str, Any]:
     results = [{"role": "tool", "tool_call_id": f"c{name}", "content": names[name]} for name in used]
     said = {"role": "assistant", "content": f"<answer>{answer}</answer>"}
     completion = [{"role": "assistant", "content": "", "tool_calls": calls}, *results, said]
-    return {**rollout(number, "", "", 1.0), "prompt": asked, "completion": completion, "answer": answer}
+    return rollout(number, "", "", 1.0, question, completion=completion, answer=answer)
 
 
 @pytest.mark.slow
@@ -571,7 +563,7 @@ def looking_up(number: int, question: str, answer: str) -> dict[str, Any]:
 def test_recorded_calls_prove_tools_that_a_derived_reply_does_not_call(observe: Observe, is_evaluated: bool):
     row = {"environment": "vf.ToolEnv", "options": "tools=[look_up],\nmax_turns=6", "rows": NAMED}
     source = TOOLS.replace('.get(name, "nothing")', ".get(name.strip())")
-    each = sound("looking_up", source, functions=CORRECT_BY_TOOLS, **row)
+    each = sound("looking_up", source, **row)
     rows = [looking_up(number, task["question"], task["answer"]) for number, task in enumerate(NAMED)]
     facts, judgement = observe(each, rows if is_evaluated else [])
     assert ("RWD099" in {finding.rule for finding in judgement.findings}) == (not is_evaluated), facts.model_replies

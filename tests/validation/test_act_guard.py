@@ -14,6 +14,7 @@ MODULE = """
 import gzip, logging, os, random, subprocess, tempfile, time
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
+from datetime import date
 from envwright_worker.guards import EXECUTED
 
 class Strict(dict):
@@ -111,6 +112,13 @@ def own_process():
 def environment_of_the_process():
     open("/proc/self/environ").close()
 
+def day_and_folder():
+    os.chdir("/")
+    return date.today()
+
+def shuffles():
+    random.shuffle([1, 2])
+
 def many_clocks():
     code = compile("time.time()\\n" * 60, __file__, "exec")
     exec(code)
@@ -152,6 +160,8 @@ EXPECTED = {
     "executes_text_that_is_no_program": [],
     "own_process": [],
     "environment_of_the_process": ["/proc/self/environ"],
+    "day_and_folder": ["another working folder, /", "date.today"],
+    "shuffles": ["random.shuffle"],
     "many_clocks": ["/etc/passwd", "time.time"],
 }
 

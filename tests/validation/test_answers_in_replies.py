@@ -118,14 +118,6 @@ def test_near_misses_of_number_exceed_tolerance(answer: str):
     assert all(abs(Decimal(wrong) - Decimal(answer)) > 4 for wrong in nearest(answer, "number", 4.0))
 
 
-def test_near_misses_of_number_keep_decimals_and_currency():
-    assert nearest("$2.50")[:2] == ["$3.50", "$1.50"]
-
-
-def test_near_misses_of_code_keep_its_commas():
-    assert nearest("pow(3, 4)", "code")[:2] == ["pow(4, 4)", "pow(2, 4)"]
-
-
 IN_LETTERS = "The question is in document 9. Read it with the tool.\n\nWhich city?\n\nA. Oslo\nB. Rome\nC. Bern"
 
 
@@ -138,16 +130,21 @@ IN_LETTERS = "The question is in document 9. Read it with the tool.\n\nWhich cit
         ("(B)", None, "", ["(A)", "(C)", "(D)"]),
         ("B", "choice", IN_LETTERS, ["A", "C"]),
         ("essay", "none", "", []),
+        ("$2.50", None, "", ["$3.50", "$1.50", "$2.62", "$-2.50", "$25.00", "$2.05"]),
+        ("[1, 2]", "set", "", ["[1]", "[1, 2, 3]"]),
+        ("42", None, "", ["43", "41", "-42", "420", "24", "42.37"]),
+        ("2.5", None, "", ["3.5", "1.5", "2.6", "-2.5", "25.0"]),
+        ("17 cm", "text", "", ["17 xm", "17 m", "17 cx", "x7 cm", "17 mc"]),
+        ("3, 5, 9", None, "", ["3, 5", "3, 5, 9, x", "5, 3, 9", "x, 5, 9"]),
+        ("3, 5, 9", "set", "", ["3, 5", "3, 5, 9, x", "x, 5, 9"]),
+        ("[1, 2, 3]", None, "", ["[1, 2]", "[1, 2, 3, 4]", "[2, 1, 3]"]),
+        ('{"name": "Ada", "age": 36}', None, "", ['{"name": "Ada"}', '{"name": "Ada", "age": 37}']),
+        ("return a < b", "code", "", ["return a == b"]),
+        ("f(3, 4)", "code", "", ["f(4, 4)", "f(2, 4)", "f(-3, 4)", "f(30, 4)", "f(3.37, 4)"]),
     ],
 )
-def test_near_misses_of_few_values_are_the_others(answer: str, type: str | None, asked: str, others: list[str]):
+def test_near_misses_change_one_thing(answer: str, type: str | None, asked: str, others: list[str]):
     assert list(near_misses(answer, type, asked=asked)) == others
-
-
-def test_near_misses_of_list_drop_or_reorder_and_of_set_only_drop():
-    assert {"red, green", "green, red, blue"} <= set(nearest("red, green, blue"))
-    assert "green, red" not in nearest("red, green", "set")
-    assert "[2, 1]" not in nearest("[1, 2]", "set")
 
 
 @pytest.mark.parametrize("answer", ["[1, 2]", "[]", "{}", '{"a": 1, "b": [1]}', '{"a": "x"}', "[[1], [2]]"])

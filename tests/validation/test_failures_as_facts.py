@@ -60,17 +60,18 @@ def wrap() -> None:
 def test_exception_that_names_a_variable_asks_for_it(tmp_path: Path):
     module = tmp_path / "own.py"
     module.write_text(
-        "import os\n"
+        "# coding: latin-1\n# \xe9\nimport os\n"
         "def unset():\n    if not os.getenv('WEATHER_SERVER'):\n        raise RuntimeError('no WEATHER_SERVER')\n"
         "def unnamed():\n    assert os.environ.get('WEATHER_SERVER')\n"
         "def other():\n    raise ValueError('MAX_TURNS must be positive')\n"
         "def defaulted():\n    assert len(os.getenv('WEATHER_SERVER', '')) > 3\n"
         "def wrapped():\n    try:\n        os.environ['search']\n    except KeyError as error:\n"
         "        raise ValueError('no host') from error\n"
-        "def said():\n    raise OSError('the environment variable SEARCH_HOST is not set')\n"
+        "def said():\n    raise OSError('the environment variable SEARCH_HOST is not set')\n",
+        "latin-1",
     )
     names: dict[str, Any] = {}
-    exec(compile(module.read_text(), str(module), "exec"), names)
+    exec(compile(module.read_bytes(), str(module), "exec"), names)
     sources = Sources(tmp_path)
 
     def asked(function: str) -> tuple[str, list[str]]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
@@ -82,10 +82,15 @@ def test_mutant_that_pays_for_a_wrong_reply_of_a_model_is_killed():
     assert not killed(probe, 0.0, 0.0)
 
 
-def mutated(folder: Path, code: bytes, *tries: Callable[[], Iterator[tuple[str, Any]]]) -> Mutation:
+RAN = {"a.py": {"oracle": [2, 3]}}
+
+
+def mutated(
+    folder: Path, code: bytes, *tries: Callable[[], Iterator[tuple[str, Any]]], lines: Mapping[str, Any] = RAN
+) -> Mutation:
     """The mutation of a reward whose second line runs; `tries` are the answers of jobs that try mutants."""
     (folder / "a.py").write_bytes(code)
-    reached = {"lines": {"a.py": {"oracle": [2, 3]}}, "rewards": {"a.py": ["correct"]}, "complete": True}
+    reached = {"lines": lines, "rewards": {"a.py": ["correct"]}, "complete": True}
     answers = iter(tries)
 
     def request(_stage: str, _seconds: float, *, step: str, **_: Any) -> Iterator[tuple[str, Any]]:
@@ -108,6 +113,22 @@ def test_code_is_read_in_the_encoding_that_it_declares(tmp_path: Path):
     mutation = mutated(tmp_path, code.encode("latin-1"), lambda: iter(()))
     assert mutation.exist
     assert [source.text for source in mutation.sources] == [code]
+
+
+@pytest.mark.parametrize("name", ["../secret.py", "/dev/zero", "FOLDER/secret.py", "link.py", "judge.j2", "gone.py"])
+def test_file_that_is_no_module_of_the_wheel_is_not_read(name: str, tmp_path: Path):
+    """A job runs the environment's code, and the host can read more; templates run under their own names."""
+    site = tmp_path / "site"
+    site.mkdir()
+    (tmp_path / "secret.py").write_text("KEY = 'of the user'\n")
+    (site / "judge.j2").write_text("{{ reply }}\n")
+    (site / "link.py").symlink_to(tmp_path / "secret.py")
+    assert mutated(site, b"", lines={name.replace("FOLDER", str(tmp_path)): {"oracle": [1]}}).sources == ()
+
+
+def test_lines_of_another_shape_are_a_broken_protocol(tmp_path: Path):
+    with pytest.raises(WorkerLost, match="wrong shape"):
+        mutated(tmp_path, b"", lines={"a.py": [1]})
 
 
 def test_slow_conversation_of_a_job_that_ended_leaves_its_survivors_undecided(tmp_path: Path):

@@ -9,6 +9,7 @@ import sys
 import traceback
 from collections.abc import Iterator, Sequence
 from functools import cache
+from importlib.util import decode_source
 from pathlib import Path
 from types import CodeType, TracebackType
 from typing import Any
@@ -240,8 +241,8 @@ def _files_of_modules() -> set[str]:
 @cache
 def _text_of_file(file: str) -> str:
     try:
-        return Path(file).read_text("utf-8")
-    except (OSError, UnicodeError):
+        return decode_source(Path(file).read_bytes())
+    except (OSError, UnicodeError, SyntaxError):
         return ""
 
 

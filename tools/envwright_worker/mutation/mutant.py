@@ -9,11 +9,11 @@ from __future__ import annotations
 import ast
 import functools
 import gc
-import tokenize
 import warnings
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
+from importlib.util import decode_source
 from pathlib import Path
 from types import CodeType, FunctionType, ModuleType
 from typing import Any
@@ -96,7 +96,7 @@ class Mutator:
 
     def _original(self, filename: str) -> dict[FunctionKey, CodeType]:
         if filename not in self._originals:
-            self._originals[filename] = _codes(_compiled(source_text(Path(filename)), filename))
+            self._originals[filename] = _codes(_compiled(decode_source(Path(filename).read_bytes()), filename))
         return self._originals[filename]
 
     def _swapped_default(self, filename: str, mutant: Mapping[str, Any]) -> Iterator[None]:
@@ -157,12 +157,6 @@ class Mutator:
 def mutator_of(root: Path) -> Mutator:
     """The mutator of a package, made once, because it scans all objects of the process."""
     return Mutator(root)
-
-
-def source_text(path: Path) -> str:
-    """The text of a module, in the encoding that it declares."""
-    with tokenize.open(path) as file:
-        return file.read()
 
 
 def _compiled(source: str | ast.Module, filename: str) -> CodeType:

@@ -12,12 +12,12 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass, field, replace
+from importlib.util import decode_source
 from itertools import chain, count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from envwright_worker.author_tests.expectation import TOLERANCE, Expectation, parse_expectation
-from envwright_worker.mutation.mutant import source_text
 from envwright_worker.policies import POLICIES, policy_named
 from envwright_worker.policies.baselines import oracle
 
@@ -27,7 +27,7 @@ from envwright.facts.observed import Case, Description, Failure, Score, adapter
 from envwright.facts.recordings import RecordedReply
 from envwright.facts.stages import stage_named
 from envwright.observing.budget import seconds_left
-from envwright.observing.job import Job, StageFailed, WorkerLost
+from envwright.observing.job import Job, StageFailed, WorkerLost, checked
 from envwright.observing.observation_request import ObservationRequest
 from envwright.observing.stage import Observation, StageJob
 from envwright.statistics.declared_range import DeclaredRange, range_of
@@ -102,15 +102,13 @@ def mutation_of(
 
     started = time.monotonic()
     probes = probes_of(package, description, scores, cases, wrong)
-    reached: dict[str, Any] = {"lines": {}, "rewards": {}, "complete": False}
     with ExitStack() as stack:
         job = stack.enter_context(new_job())
-        if probes.usable:
-            reached |= _reached(job, probes)
-        files = {file: source_text(site / file) for file in sorted(reached["lines"])}
-        lines = {file: {*chain.from_iterable(by.values())} for file, by in reached["lines"].items()}
+        reached = _reached(job, probes) if probes.usable else _Reached()
+        files = _sources(site, reached)
+        lines = {file: {*chain.from_iterable(by.values())} for file, by in reached.lines.items()}
         try:
-            sources, sites = mutants_of(files, lines, reached["rewards"])
+            sources, sites = mutants_of(files, lines, reached.rewards)
             by_file = {source.file: source for source in sources}
             chosen = _written(sites, by_file, limits.mutants)
         except RecursionError:
@@ -139,25 +137,45 @@ def mutation_of(
         cases=sum(probe["case"] for probe in asked),
         left_out=tried.left_out,
         unasked=unasked,
-        stale=tuple(_stale(marks, sites if reached["complete"] else None, mutants)),
-        sources=tuple(_covered(file, text, reached["lines"][file]) for file, text in files.items()),
-        watched=reached["complete"],
+        stale=tuple(_stale(marks, sites if reached.complete else None, mutants)),
+        sources=tuple(
+            CoveredSource(file, text if len(text) <= LONGEST_SOURCE else "", reached.lines[file])
+            for file, text in files.items()
+        ),
+        watched=reached.complete,
         recorded=description.conversational,
         seconds=round(time.monotonic() - started, 3),
     )
 
 
-def _covered(file: str, text: str, reached: Mapping[str, Sequence[int]]) -> CoveredSource:
-    shown = text if len(text) <= LONGEST_SOURCE else ""
-    return CoveredSource(file, shown, {speaker: tuple(lines) for speaker, lines in reached.items()})
+@dataclass(frozen=True)
+class _Reached:
+    """What ran while rewards were computed, as a job reports it."""
+
+    lines: Mapping[str, Mapping[str, tuple[int, ...]]] = field(default_factory=dict)
+    """File → speaker → lines."""
+    rewards: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """File → qualified names of reward functions and metrics."""
+    complete: bool = False
 
 
-def _reached(job: Job, probes: Probes) -> dict[str, Any]:
+def _reached(job: Job, probes: Probes) -> _Reached:
     patience = SECONDS_TO_REACH * PATIENCE_TIMES
     limits = {"seconds": SECONDS_TO_REACH, "patience": patience}
     answers = job.request("mutation", patience + GRACE_SECONDS, step="reach", probes=probes.usable, **limits)
-    found: dict[str, Any] = dict(answers).get("reached", {})
+    found: _Reached = checked(_Reached, dict(answers).get("reached", {}))
     return found
+
+
+def _sources(site: Path, reached: _Reached) -> dict[str, str]:
+    """File → text of the modules below `site` that ran, in order.
+
+    Code that a template engine makes runs under the name of the template. And the job that names the files runs the
+    environment's code, which could name any file that the host can read.
+    """
+    paths = {file: (site / file).resolve() for file in sorted(reached.lines) if file.endswith(".py")}
+    modules = {file: path for file, path in paths.items() if path.is_relative_to(site.resolve()) and path.is_file()}
+    return {file: decode_source(path.read_bytes()) for file, path in modules.items()}
 
 
 def _marked(chosen: Mapping[str, Mapping[str, Any]], package: Package) -> dict[str, dict[str, Any]]:

@@ -243,6 +243,8 @@ def test_cases_are_collected_by_pytest(clean: Path) -> None:
     assert "| <answer>2458</answer>" in done.stdout
     kept = run_test(clean, "word-problems", "-k", "tests", "--deselect", "tests/cases.yaml::off by one is wrong")
     assert kept.returncode == exit_codes.PASS, kept.stdout
+    others = run_test(clean, "word-problems", "--ignore=tests/cases.yaml")
+    assert others.returncode == exit_codes.PASS, others.stdout
     again = run_test(clean, "word-problems", "--lf", "-q")
     assert "1 failed" in again.stdout
     assert "passed" not in again.stdout

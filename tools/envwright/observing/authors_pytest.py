@@ -82,13 +82,14 @@ def _with_paths(arguments: Sequence[str], folder: Path, root: Path) -> list[str]
     found = False
     given = []
     for before, argument in zip(("", *arguments), arguments, strict=False):
-        path, separator, rest = argument.partition("::")
-        known = None if argument.startswith("-") or before in EXPRESSIONS else _inside(path, folder, root)
+        option, equals, value = argument.partition("=") if argument.startswith(LEAVING_OUT) else ("", "", argument)
+        path, separator, rest = value.partition("::")
+        known = None if value.startswith("-") or before in EXPRESSIONS else _inside(path, folder, root)
         if known is None:
             given.append(argument)
         else:
-            found = found or before not in LEAVING_OUT
-            given.append(f"{known}{separator}{rest}")
+            found = found or not (option or before in LEAVING_OUT)
+            given.append(f"{option}{equals}{known}{separator}{rest}")
     return given if found else [*given, os.path.relpath(folder, root)]
 
 

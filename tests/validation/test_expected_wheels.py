@@ -108,6 +108,15 @@ def test_no_wheel_is_expected_unless_only_installed_modules_changed(
         assert expected is None
 
 
+def test_no_wheel_is_expected_of_a_package_with_a_linked_folder(fresh: Workspace) -> None:
+    folder = fresh.root / "environments" / "plain"
+    (folder / "plain").mkdir(parents=True)
+    (folder / "plain" / "same").symlink_to(".")
+    build(written(folder, {}), fresh)
+    with expected_wheel(written(folder, {"plain/part.py": "PART = 2\n"}), fresh) as expected:
+        assert expected is None
+
+
 RECORD = "plain/x.dist-info/RECORD"
 """A file of the package that has the name of metadata."""
 SHARED = """

@@ -96,6 +96,8 @@ def _changed_modules(package: Package, built: BuiltWheel, known: Mapping[str, st
     found = {}
     for name in package.files:
         source = package.folder / name
+        if source.is_dir():  # a link, whose target's files may be other ones
+            return {}
         if sha256_of(source) == known[name]:
             continue
         places = [place for place, digest in installed.items() if digest == known[name]]

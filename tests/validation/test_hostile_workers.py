@@ -172,18 +172,23 @@ def test_worker_output_is_never_taken_for_an_answer(hostile: Callable[[str], Pat
     assert failed(hostile(module), workspace).message == "loaded this far"
 
 
-def test_worker_garbage_on_open_files_is_a_protocol_failure(hostile: Callable[[str], Path], workspace: Workspace):
-    module = """
+@pytest.mark.parametrize(
+    "garbage", ["garbage", '{"id": 1, "event": "item", "kind": "task"}'], ids=["no JSON", "an item without a value"]
+)
+def test_worker_garbage_on_open_files_is_a_protocol_failure(
+    garbage: str, hostile: Callable[[str], Path], workspace: Workspace
+):
+    module = f"""
         import os
         for file in range(3, 64):
             try:
-                os.write(file, b"garbage\\n")
+                os.write(file, {garbage.encode()} + b"\\n")
             except OSError:
                 pass
         """
     failure = lost(hostile(module), workspace)
     assert failure.kind == "protocol"
-    assert "garbage" in failure.message
+    assert failure.message.startswith("the worker sent ")
 
 
 def test_line_without_end_is_a_broken_protocol(hostile: Callable[[str], Path], workspace: Workspace):

@@ -165,7 +165,7 @@ class Job:
             if event == "about":
                 self._about = f"\nwhile scoring {json.dumps(message.get('value'))[:500]}"
                 continue
-            if event != "item" or not isinstance(message.get("kind"), str):
+            if event != "item" or not isinstance(message.get("kind"), str) or "value" not in message:
                 raise self._nonsense(f"an invalid answer: {str(message)[:200]}")
             yield message["kind"], message["value"]
 

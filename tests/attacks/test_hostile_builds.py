@@ -168,13 +168,14 @@ def test_folder_in_place_of_the_wheel_is_not_built(checkout: Path) -> None:
     assert caught.value.failure.type == "BuildFailed"
 
 
-def test_build_requirement_with_an_address_is_not_installed(checkout: Path) -> None:
+@pytest.mark.parametrize("name", ["backend", "hatchling"], ids=["unknown", "of the tool's own backend"])
+def test_build_requirement_with_an_address_is_not_installed(name: str, checkout: Path) -> None:
     """pip builds what is there, `--only-binary` or not."""
     escaped, source = checkout.parent / "home/escaped", checkout.parent / "backend"
     source.mkdir()
     (source / "setup.py").write_text(f"import pathlib\npathlib.Path({str(escaped)!r}).touch()\n")
     package = write_hostile(checkout, "")
-    address = f"backend @ {source.as_uri()}"
+    address = f"{name} @ {source.as_uri()}"
     package = replace(package, build_requires=(address,))
     with pytest.raises(ProgramFailed) as caught:
         built_wheel(package, Workspace(checkout), threading.Event())

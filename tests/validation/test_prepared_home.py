@@ -21,6 +21,7 @@ from envwright.builds.prepared_home import (
     read_prepared,
 )
 from envwright.builds.venv import VirtualEnvironment
+from envwright.builds.wheel import DIGESTS
 from envwright.declarations.package import Lock, Package
 from envwright.declarations.preparation import Preparation, PreparedDataset
 from envwright.declarations.registry import EnvironmentEntry
@@ -110,11 +111,17 @@ def test_complete_preparation_keeps_the_lock_of_a_project(tmp_path: Path) -> Non
     assert [(home / name).read_text() for name in ("poetry.lock", "copy.lock")] == ["content"] * 2
 
 
-def test_preparation_has_the_digest_of_its_content(tmp_path: Path) -> None:
-    digests = {
-        found.content for n in range(3) if (found := read_prepared(filled(tmp_path / str(n), "a" if n else "b")))
-    }
-    assert len(digests) == 2
+@pytest.mark.parametrize("name", ["words.txt", DIGESTS])
+def test_preparation_has_the_digest_of_its_content(name: str, tmp_path: Path) -> None:
+    found = []
+    for text in "aab":
+        home = tmp_path / str(len(found)) / HOME
+        home.mkdir(parents=True)
+        (home / name).write_text(text)
+        complete(home.parent)
+        found.append(read_prepared(home.parent))
+    first, same, other = (prepared.content for prepared in found if prepared)
+    assert first == same != other
 
 
 def test_link_into_the_home_survives_its_renaming(tmp_path: Path) -> None:

@@ -250,7 +250,7 @@ def _fetching_environment() -> dict[str, str]:
 def _brought_along(package: Package) -> bool:
     """Whether the tool's own build environment has the build requirements of the package."""
     pins, wanted = _pins(), [readable_requirement(text) for text in package.build_requires]
-    found = [(pins.get(canonicalize_name(one.name)), one.specifier) for one in wanted if one is not None]
+    found = [(pins.get(canonicalize_name(one.name)), one.specifier) for one in wanted if one and not one.url]
     are_met = all(version is not None and version in specifier for version, specifier in found)
     return bool(wanted) and len(found) == len(wanted) and are_met
 
@@ -283,7 +283,7 @@ def describe_wheel(path: Path) -> Wheel:
 
 def write_digests(folder: Path, name: str) -> None:
     """Keep the digests of all files of a complete folder that will be found under this name."""
-    content = json.dumps(digests(folder)).encode()
+    content = json.dumps(_digests_of_made(folder)).encode()
     try:
         content = signed(content, f"digests {name}")
     except OSError:
@@ -297,9 +297,13 @@ def has_its_files(folder: Path) -> bool:
         raw = (folder / DIGESTS).read_bytes()
         content = raw if folder in _made_here else verified(raw, f"digests {folder.name}")
         kept = foreign_json(content)
-        return bool(kept == digests(folder))
+        return bool(kept == _digests_of_made(folder))
     except (OSError, ValueError):
         return False
+
+
+def _digests_of_made(folder: Path) -> dict[str, str]:
+    return {place: digest for place, digest in digests(folder).items() if place != DIGESTS}
 
 
 def installed_digest(overlay: Path) -> str:
@@ -326,7 +330,7 @@ def _digests_of_files(folder: Path) -> Iterator[tuple[str, str]]:
             kind = path.lstat().st_mode
             if stat.S_ISLNK(kind):
                 yield place, f"link {path.readlink()}"
-            elif stat.S_ISREG(kind) and place != DIGESTS:
+            elif stat.S_ISREG(kind):
                 yield place, sha256_of(path)
-            elif not stat.S_ISDIR(kind) and not stat.S_ISREG(kind):
+            elif not stat.S_ISDIR(kind):
                 yield place, "neither a file nor a folder"

@@ -128,7 +128,7 @@ def hub(serving: EmulatedHub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.delenv("PRIME_TEAM_ID", raising=False)
     monkeypatch.setattr("tempfile.tempdir", str(temporary))
     monkeypatch.setattr("envwright.release.release.run_without_key", counted_as_loaded)
-    monkeypatch.setattr("envwright.system.scratch_folder.JUST_MADE_SECONDS", -1.0)
+    monkeypatch.setattr("envwright.system.workspace.JUST_MADE_SECONDS", -1.0)
     monkeypatch.setattr("envwright.release.release.Release.__init__.__defaults__", (QUICK,), raising=False)
     serving.control("POST", "reset")
     yield serving

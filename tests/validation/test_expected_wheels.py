@@ -7,8 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
-from envwright.builds.expected_wheel import expected_wheel, is_as_expected
-from envwright.builds.wheel import built_wheel
+from envwright.builds.wheel import built_wheel, expected_wheel, is_as_expected
 from envwright.declarations.package import Package
 from envwright.declarations.registry import EnvironmentEntry
 from envwright.facts.observed import Facts

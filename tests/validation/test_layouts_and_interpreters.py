@@ -17,10 +17,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 from envwright import exit_codes
-from envwright.builds import interpreter, venv
-from envwright.builds.interpreter import interpreter_for, own_interpreter
+from envwright.builds import uv, venv
 from envwright.builds.resolve import resolve_lock, resolved_lock
-from envwright.builds.uv import uv_program
+from envwright.builds.uv import interpreter_for, own_interpreter, uv_program
 from envwright.builds.venv import environment_venv, toolbox_for
 from envwright.builds.wheel import built_wheel
 from envwright.cli.main import main
@@ -238,7 +237,7 @@ def test_package_of_another_python_runs_on_it(tmp_path: Path, fresh: Workspace) 
 
 
 def test_package_of_this_python_needs_no_search(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(interpreter, "uv_program", lambda: Path("/nowhere"))
+    monkeypatch.setattr(uv, "uv_program", lambda: Path("/nowhere"))
     assert interpreter_for(">=3.11") == interpreter_for("") == interpreter_for("nonsense") == own_interpreter()
 
 
@@ -393,8 +392,8 @@ def test_interpreter_beside_own_is_found_when_uv_finds_none(tmp_path: Path, monk
         message = json.dumps([[*map(int, version.split("."))], "made up", str(tmp_path / version)])
         program.write_text(f"#!/bin/sh\necho '{message}'\n")
         program.chmod(0o755)
-    interpreter._searched_interpreter.cache_clear()
+    uv._searched_interpreter.cache_clear()
     own = replace(own_interpreter(), prefix=str(tmp_path / "3.11.7"))
-    monkeypatch.setattr(interpreter, "own_interpreter", lambda: own)
-    monkeypatch.setattr(interpreter, "_find", not_found)
+    monkeypatch.setattr(uv, "own_interpreter", lambda: own)
+    monkeypatch.setattr(uv, "_find", not_found)
     assert interpreter_for(">=3.98").version == "3.98.1"

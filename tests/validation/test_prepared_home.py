@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from envwright.builds import preparation
-from envwright.builds.prepared_home import (
+from envwright.builds.preparation import (
     COMPLETE,
     HOME,
     complete,

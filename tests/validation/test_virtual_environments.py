@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 from envwright.builds import venv
-from envwright.builds.interpreter import Interpreter
 from envwright.builds.resolve import oldest_python
-from envwright.builds.uv import uv_environment
+from envwright.builds.uv import Interpreter, uv_environment
 from envwright.builds.venv import VirtualEnvironment, venv_for
 from envwright.system.subprocesses import ProgramFailed
 from envwright.system.workspace import CACHE_DIR, Workspace

@@ -11,10 +11,10 @@ import time
 from pathlib import Path
 
 import pytest
-from envwright.system.scratch_folder import JUST_MADE_SECONDS
 from envwright.system.subprocesses import Interrupted
 from envwright.system.workspace import (
     CACHE_DIR,
+    JUST_MADE_SECONDS,
     InUse,
     Workspace,
     made_once,

@@ -1,11 +1,13 @@
-"""Preparing an environment: its declared data is downloaded once, with the network and without any secret.
+"""The data that an environment declares: downloaded once, with the network and without any secret, for many homes.
 
-It happens in a home of its own, in the environment's virtual environment. Complete data is renamed into place; partial
-data is removed.
+A preparation is a home folder, because libraries download into HOME. It is made in the environment's virtual
+environment. Complete data is renamed into place; partial data is removed. The processes of an environment get a home of
+their own with the same files, so their writes end with them.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import re
@@ -14,37 +16,34 @@ import shutil
 import tempfile
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Literal
 
 import envwright_worker
 
-from envwright.builds.prepared_home import (
-    HOME,
-    PreparedHome,
-    complete,
-    folder_of,
-    names_module,
-    place_prepared,
-    read_prepared,
-    without_command,
-)
 from envwright.builds.sandbox import CERTIFICATES, PROXIES, read_written, sandbox_of
+from envwright.builds.uv import interpreter_if_any
 from envwright.builds.venv import VirtualEnvironment, environment_venv
-from envwright.builds.wheel import built_wheel
+from envwright.builds.wheel import built_wheel, digests
 from envwright.declarations.package import Package
 from envwright.declarations.preparation import Preparation, PreparedDataset
 from envwright.declarations.registry import EnvironmentEntry
 from envwright.facts.observed import Failure
+from envwright.files.atomic_write import write_whole
 from envwright.system.subprocesses import ProgramFailed, run_program
-from envwright.system.workspace import Workspace, made_once
+from envwright.system.workspace import Workspace, made_once, mark_used
 from envwright.text.plain_data import foreign_json, size_text
 from envwright.text.scrubbing import Scrubber, holds_password
 
+MISSING = "missing"
+"""The mark of a declared and missing preparation in the key of facts."""
+HOME = "home"
+COMPLETE = "prepared.json"
+HUB_CACHE = ".cache/huggingface/"
 SECONDS = 3_600.0
 """Time limit for all datasets together, and for the command."""
 LOOK_SECONDS = 10.0
@@ -61,6 +60,115 @@ _UNREACHABLE = re.compile(
 )
 PreparationVerdict = Literal["fail", "inconclusive", "error"]
 _ADDRESS = re.compile(r"https?://([A-Za-z0-9.-]+(?::\d+)?)|host[= ]'([^']+)'")
+
+
+@dataclass(frozen=True)
+class PreparedHome:
+    home: Path
+    content: str
+    bytes: int
+
+
+def preparation_key(preparation: Preparation, package: Package) -> str:
+    """The name of a preparation: equal declarations and locks have one.
+
+    The package's code is included if the command names its module, because only then it can be imported.
+    """
+    code = package.digest if names_module(preparation.command, package.module) else ""
+    datasets = [[dataset.name, dataset.config, dataset.revision] for dataset in preparation.datasets]
+    lock = package.lock.digest if package.lock else ""
+    interpreter = interpreter_if_any(package.requires_python)
+    python = interpreter.minor if interpreter else ""
+    identity = json.dumps([datasets, preparation.command, lock, code, python])
+    return hashlib.sha256(identity.encode()).hexdigest()[:20]
+
+
+def names_module(command: str, module: str) -> bool:
+    """Whether a command names a module of the package, or a part of it."""
+    return re.search(rf"(?<![\w-]){re.escape(module)}(?![\w-])", command) is not None
+
+
+def prepared_home(entry: EnvironmentEntry, package: Package) -> PreparedHome | None:
+    """The prepared data of an environment; `None` if nothing is declared or it is missing."""
+    if not entry.prepare.needed:
+        return None
+    return read_prepared(folder_of(entry.prepare, package))
+
+
+def folder_of(preparation: Preparation, package: Package) -> Path:
+    return Workspace(package.folder.parents[1]).prepared / preparation_key(preparation, package)
+
+
+def read_prepared(folder: Path) -> PreparedHome | None:
+    """The preparation in a folder; `None` if it is missing or damaged."""
+    try:
+        data = foreign_json((folder / COMPLETE).read_bytes())
+        found = PreparedHome(folder / HOME, str(data["content"]), int(data["bytes"]))
+    except (OSError, ValueError, LookupError, TypeError):
+        return None
+    mark_used(folder)
+    return found if found.home.is_dir() else None
+
+
+def complete(folder: Path) -> None:
+    """Complete a preparation's folder and make it read-only. Locks of libraries, which are empty, stay behind."""
+    home, total = folder / HOME, 0
+    for path in sorted(_files(home)):
+        if path.suffix == ".lock" and not path.lstat().st_size:
+            path.unlink()
+        elif path.is_symlink():
+            _point_from_here(path, home)
+        else:
+            status = path.stat()
+            path.chmod(0o555 if status.st_mode & 0o100 else 0o444)
+            total += status.st_size
+    content = hashlib.sha256(json.dumps(digests(home)).encode()).hexdigest()
+    write_whole(folder / COMPLETE, json.dumps({"content": content, "bytes": total}).encode())
+
+
+def _point_from_here(link: Path, home: Path) -> None:
+    """Make a link into the home relative, because the home gets another name."""
+    target = link.readlink()
+    if target.is_absolute() and target.is_relative_to(home.resolve()):
+        link.unlink()
+        link.symlink_to(os.path.relpath(target, link.parent.resolve()))
+
+
+def _files(folder: Path) -> Iterator[Path]:
+    """Every file and every link below a folder; sockets and pipes are left out."""
+    for parent, folders, names in os.walk(folder):
+        for name in (*names, *folders):
+            path = Path(parent, name)
+            if path.is_symlink() or path.is_file():
+                yield path
+
+
+def place_prepared(prepared: Path, home: Path, *, copies: bool = False) -> None:
+    """Put the prepared data into a home. The data of the Hub's cache is linked, unless `copies`; all else is copied.
+
+    Its libraries never write into that data, only beside it. A database would be written in place, and with a link
+    that would change what was prepared.
+    """
+    for parent, folders, names in os.walk(prepared):
+        below = os.path.relpath(parent, prepared)
+        Path(home, below).mkdir(exist_ok=True)
+        in_cache = f"{below}/".startswith(HUB_CACHE)
+        for name in (*names, *folders):
+            source, target = Path(parent, name), Path(home, below, name)
+            if source.is_symlink():
+                target.symlink_to(source.readlink())
+            elif source.is_file():
+                is_data = in_cache and (source.parent.name == "blobs" or source.suffix == ".arrow")
+                if is_data and not copies:  # a hard link would be written where it is, in a home that can be written
+                    target.symlink_to(source.absolute())
+                else:
+                    shutil.copyfile(source, target)
+                    target.chmod(source.stat().st_mode | 0o200)
+
+
+def without_command(preparation: Preparation) -> Preparation:
+    """The part of a preparation that stays valid when only the command or its code changes."""
+    return replace(preparation, command="")
 
 
 @dataclass(frozen=True)

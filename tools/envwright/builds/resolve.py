@@ -11,16 +11,15 @@ from pathlib import Path
 
 from packaging.utils import canonicalize_name
 
-from envwright.builds.interpreter import interpreter_for
-from envwright.builds.uv import uv_program
+from envwright.builds.uv import interpreter_for, uv_program
 from envwright.builds.venv import TOOL_LOCKS, run_uv
 from envwright.declarations.package import Package
 from envwright.facts.observed import Failure
 from envwright.files.atomic_write import write_whole
 from envwright.packages.lock import LOCK_FILE, inputs_digest, render
 from envwright.packages.pyproject import holds, readable_requirement
-from envwright.system.scratch_folder import temporary_scratch
 from envwright.system.subprocesses import ProgramFailed, run_program
+from envwright.system.workspace import temporary_scratch
 
 RESOLVE_SECONDS = 600.0
 OLDEST_PYTHON = "3.11"

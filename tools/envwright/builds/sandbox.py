@@ -15,7 +15,7 @@ import envwright_worker
 from envwright_worker.sandbox import Network, Sandbox
 from envwright_worker.sandbox import reason_against_sandbox as _reason_of_kernel
 
-from envwright.builds.interpreter import own_interpreter
+from envwright.builds.uv import own_interpreter
 from envwright.facts.observed import Failure
 from envwright.system.subprocesses import ProgramFailed
 from envwright.system.workspace import Workspace

@@ -19,16 +19,14 @@ from typing import Any
 from envwright_worker.forking import Descriptors
 from envwright_worker.sandbox import Sandbox
 
-from envwright.builds.interpreter import Interpreter, interpreter_for, own_interpreter
 from envwright.builds.sandbox import CERTIFICATES, PROXIES, WORKER_FOLDER, sandbox_of
-from envwright.builds.uv import NO_SETTINGS, uv_environment, uv_program
+from envwright.builds.uv import NO_SETTINGS, Interpreter, interpreter_for, own_interpreter, uv_environment, uv_program
 from envwright.declarations.package import Package
 from envwright.declarations.problem import DeclarationError
 from envwright.facts.observed import Failure
 from envwright.packages.lock import LOCK_FILE, installable
-from envwright.system.scratch_folder import temporary_scratch
 from envwright.system.subprocesses import ProgramFailed, run_program
-from envwright.system.workspace import Workspace, made_once, mark_used
+from envwright.system.workspace import Workspace, made_once, mark_used, temporary_scratch
 from envwright.text.scrubbing import SECRET_NAME
 
 IMPORT_WORKER = f"import runpy\nrunpy.run_path({str(WORKER_FOLDER / 'make_importable.py')!r})\n"

@@ -1,6 +1,10 @@
 """The wheel of a package: built with `build` from exactly the files of its digest, and unpacked.
 
 The wheel is observed and not the folder, so that the validated files are the published ones.
+
+While somebody waits for the verdict of a save, a build takes 0.7 s of two (docs/decisions.md, 69). So the files that a
+wheel will install after modules have changed are made of the last wheel without a build. Nothing is decided by them
+alone: an observation that begins with them builds the wheel before it ends, and starts again if the two differ.
 """
 
 from __future__ import annotations
@@ -14,7 +18,8 @@ import stat
 import threading
 import zipfile
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from email.parser import Parser
 from functools import partial
@@ -22,19 +27,17 @@ from pathlib import Path, PurePosixPath
 
 from packaging.utils import canonicalize_name
 
-from envwright.builds.interpreter import Interpreter, interpreter_for, own_interpreter
 from envwright.builds.sandbox import CERTIFICATES, PROXIES, read_written, sandbox_of
-from envwright.builds.uv import NO_SETTINGS, uv_environment, uv_program
+from envwright.builds.uv import NO_SETTINGS, Interpreter, interpreter_for, own_interpreter, uv_environment, uv_program
 from envwright.builds.venv import TOOL_LOCKS, VirtualEnvironment, venv_for
 from envwright.declarations.package import Package
 from envwright.facts.observed import Failure, Wheel
 from envwright.files.atomic_write import write_whole
 from envwright.packages.content import strict_digest
 from envwright.packages.pyproject import readable_requirement
-from envwright.system.scratch_folder import remove_folder, temporary_scratch
 from envwright.system.signature import signed, verified
 from envwright.system.subprocesses import ProgramFailed, run_program
-from envwright.system.workspace import Workspace, made_once, mark_used
+from envwright.system.workspace import Workspace, made_once, mark_used, remove_folder, scratch_folder, temporary_scratch
 from envwright.text.plain_data import foreign_json
 
 BUILD_LOCK = TOOL_LOCKS / "build.lock"
@@ -63,6 +66,13 @@ DIGESTS = "digests.json"
 SOURCES = "sources.json"
 """Beside a wheel: digests of the files that it was built of, and of what built it."""
 _BESIDE_CODE = re.compile(r"^[^/]+\.dist-info/|(^|/)__pycache__/")
+EXPECTED = "expected-"
+_METADATA = re.compile(r"[^/]+\.dist-info/(?!RECORD$).+")
+"""Files of a wheel about itself, but for the one that repeats the digests of the others."""
+LONGEST_METADATA = 4 * 2**20
+DAMAGED_ARCHIVE = (EOFError, NotImplementedError, RuntimeError, zlib.error)
+"""What `zipfile` passes on from its decompressors, beside `BadZipFile`."""
+CHANGED = Failure("infrastructure", "ChangedMeanwhile", "its files changed during the run: run it again")
 _made_here: set[Path] = set()
 """Folders of this process, which count where the user has no key to sign digests with."""
 
@@ -99,9 +109,6 @@ def made_by(interpreter: Interpreter) -> str:
     """A digest of what builds wheels and unpacks them for a Python, which their bytecode belongs to."""
     unpacked_by = "" if interpreter == own_interpreter() else json.dumps(interpreter.identity)
     return hashlib.sha256(BUILD_LOCK.read_bytes() + unpacked_by.encode()).hexdigest()
-
-
-CHANGED = Failure("infrastructure", "ChangedMeanwhile", "its files changed during the run: run it again")
 
 
 def changed_since_read(package: Package) -> bool:
@@ -260,11 +267,6 @@ def _pins() -> dict[str, str]:
     return dict(line.split(" ")[0].split("==") for line in lines)
 
 
-LONGEST_METADATA = 4 * 2**20
-DAMAGED_ARCHIVE = (EOFError, NotImplementedError, RuntimeError, zlib.error)
-"""What `zipfile` passes on from its decompressors, beside `BadZipFile`."""
-
-
 def describe_wheel(path: Path) -> Wheel:
     """The contents of a wheel. Raises `ProgramFailed` if the file is not a wheel."""
     try:
@@ -334,3 +336,76 @@ def _digests_of_files(folder: Path) -> Iterator[tuple[str, str]]:
                 yield place, sha256_of(path)
             elif not stat.S_ISDIR(kind):
                 yield place, "neither a file nor a folder"
+
+
+@contextmanager
+def expected_wheel(package: Package, workspace: Workspace) -> Iterator[BuiltWheel | None]:
+    """The wheel that a build of the package is expected to make, while the block runs; its description is that of the
+    last one.
+
+    `None` unless only modules have changed since the last build, and each is in that wheel as it was then, once.
+    """
+    earlier = _last_built(package, workspace)
+    changed = _changed_modules(package, *earlier) if earlier else {}
+    if earlier is None or not changed:
+        yield None
+        return
+    built, _ = earlier
+    with scratch_folder(EXPECTED, workspace.wheels / package.name) as folder:
+        overlay = folder / "site"
+        shutil.copytree(built.overlay, overlay, symlinks=True)
+        for place, source in changed.items():
+            module = overlay / place
+            for bytecode in (module.parent / "__pycache__").glob(f"{module.stem}.*.pyc"):
+                bytecode.unlink()
+            module.unlink()  # it may be read-only
+            shutil.copy(source, module)
+        yield BuiltWheel(built.wheel, overlay)
+
+
+def is_as_expected(expected: BuiltWheel, built: BuiltWheel) -> bool:
+    """Whether a build made the expected wheel: the same files, installed with the same content. What only the installer
+    writes, and the record of digests, do not count."""
+
+    def metadata(overlay: Path) -> dict[str, str | None]:
+        found = digests(overlay)
+        return {name: found.get(name) for name in built.wheel.files if _METADATA.fullmatch(name)}
+
+    return (
+        expected.wheel.files == built.wheel.files
+        and installed_digest(expected.overlay) == installed_digest(built.overlay)
+        and metadata(expected.overlay) == metadata(built.overlay)
+    )
+
+
+def _last_built(package: Package, workspace: Workspace) -> tuple[BuiltWheel, dict[str, str]] | None:
+    """The wheel that was last built of this package by the same tools for the same Python, and the digests of the
+    files that it was built of."""
+    builder = made_by(interpreter_for(package.requires_python))
+    folders = [path.parent for path in (workspace.wheels / package.name).glob(f"[!.]*/{SOURCES}")]
+    for folder in sorted(folders, key=lambda each: each.stat().st_mtime, reverse=True):
+        with suppress(OSError, ValueError, KeyError):
+            if has_its_files(folder):
+                kept = foreign_json((folder / SOURCES).read_bytes())
+                built = BuiltWheel(describe_wheel(next(folder.glob("*.whl"))), folder / "site")
+                return (built, kept["files"]) if kept["made_by"] == builder else None
+    return None
+
+
+def _changed_modules(package: Package, built: BuiltWheel, known: Mapping[str, str]) -> dict[str, Path]:
+    """The changed modules, by their places in the unpacked wheel; empty if more than modules may have changed."""
+    installed = digests(built.overlay)
+    if known.keys() != set(package.files):
+        return {}
+    found = {}
+    for name in package.files:
+        source = package.folder / name
+        if source.is_dir():  # a link, whose target's files may be other ones
+            return {}
+        if sha256_of(source) == known[name]:
+            continue
+        places = [place for place, digest in installed.items() if digest == known[name]]
+        if not name.endswith(".py") or len(places) != 1 or list(known.values()).count(known[name]) != 1:
+            return {}
+        found[places[0]] = source
+    return found

@@ -11,8 +11,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 from envwright import exit_codes
-from envwright.builds.preparation import PreparationFailed, prepare
-from envwright.builds.prepared_home import prepared_home
+from envwright.builds.preparation import PreparationFailed, prepare, prepared_home
 from envwright.builds.venv import ENDPOINT_LOCK, TESTS_LOCK, download
 from envwright.builds.wheel import BUILD_LOCK
 from envwright.cli import arguments

@@ -13,8 +13,7 @@ from envwright import exit_codes
 from envwright.builds.machine import HealthCheck, Machine, examined, job_checks, look
 from envwright.cli import arguments
 from envwright.reports.printing import print_text
-from envwright.system.scratch_folder import remove_folder
-from envwright.system.workspace import InUse, Workspace
+from envwright.system.workspace import InUse, Workspace, remove_folder
 from envwright.text.plain_data import counted
 from envwright.training.trainers import trainer_named
 

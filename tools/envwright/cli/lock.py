@@ -10,9 +10,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from envwright import exit_codes
-from envwright.builds.interpreter import interpreter_for
 from envwright.builds.resolve import resolve_locks, resolve_together, resolve_tool_locks
 from envwright.builds.sandbox import sandbox_of, tool_folders
+from envwright.builds.uv import interpreter_for
 from envwright.builds.venv import venv_for
 from envwright.builds.wheel import built_wheel
 from envwright.cli import arguments

@@ -16,8 +16,8 @@ from envwright.models.transcript_files import NoTranscripts, TranscriptFiles, fi
 from envwright.packages.content import RECORDINGS
 from envwright.packages.repository import Repository
 from envwright.reports.transcripts.page import served_transcripts, write_static_page
-from envwright.system.scratch_folder import temporary_scratch
 from envwright.system.subprocesses import stopped_by_signals
+from envwright.system.workspace import temporary_scratch
 from envwright.text.plain_data import counted, size_text
 from envwright.text.visible_text import on_one_line
 

@@ -12,8 +12,8 @@ from typing import Any, Literal
 from envwright import exit_codes
 from envwright.hub.access import OLDEST_PRIME, HubAccess, HubUnavailable, Prime, install_prime
 from envwright.system.retry_policy import HUB_READ
-from envwright.system.scratch_folder import temporary_scratch
 from envwright.system.subprocesses import ProgramFailed, run_program
+from envwright.system.workspace import temporary_scratch
 from envwright.text.plain_data import parsed_json
 
 CHILD = Path(__file__).with_name("child.py")

@@ -43,8 +43,8 @@ from envwright.models.model_run import approve, ceiling_of, interruptible, reque
 from envwright.models.prime_inference import endpoint_named
 from envwright.release.plan import Desired, desired_of
 from envwright.reports.printing import print_message
-from envwright.system.scratch_folder import temporary_scratch
 from envwright.system.subprocesses import Interrupted
+from envwright.system.workspace import temporary_scratch
 
 SUBMIT_SECONDS = 120.0
 LOOK_SECONDS = 10.0

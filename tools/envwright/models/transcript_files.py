@@ -45,7 +45,7 @@ from envwright.packages.import_results import (
 from envwright.reports.transcripts.page import part_key
 from envwright.rules.evidence import extracted_answer, reply_text
 from envwright.statistics.chosen_rollouts import SeenRollout, chosen_rollouts, repeated_share
-from envwright.system.scratch_folder import temporary_scratch
+from envwright.system.workspace import temporary_scratch
 from envwright.text.plain_data import foreign_json, json_object
 
 PART_BYTES, PART_LINES = 512_000, 50

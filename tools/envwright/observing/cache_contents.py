@@ -11,8 +11,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from envwright.system.scratch_folder import remove_folder
-from envwright.system.workspace import Workspace
+from envwright.system.workspace import Workspace, remove_folder
 
 SHARED = ("venvs", "tools", "prepared")
 FOLDERS = ("wheels", "facts", "rollouts", "timings", "packages")

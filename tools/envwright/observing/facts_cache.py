@@ -12,8 +12,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from envwright.builds.interpreter import interpreter_if_any
 from envwright.builds.sandbox import reason_against_sandbox
+from envwright.builds.uv import interpreter_if_any
 from envwright.declarations.package import Package
 from envwright.declarations.registry import EnvironmentEntry
 from envwright.facts.observed import Facts, adapter, as_json

@@ -17,7 +17,7 @@ from typing import Any, Self
 from envwright_worker.forking import Descriptors, ForkedProcess, pipe
 
 from envwright import exit_codes
-from envwright.builds.prepared_home import place_prepared
+from envwright.builds.preparation import place_prepared
 from envwright.builds.sandbox import CERTIFICATES, PROXIES
 from envwright.builds.venv import VirtualEnvironment
 from envwright.declarations.registry import Gates

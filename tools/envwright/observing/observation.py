@@ -13,11 +13,10 @@ from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 
-from envwright.builds.expected_wheel import is_as_expected
 from envwright.builds.resolve import unrequired_pins
 from envwright.builds.sandbox import require_sandbox
 from envwright.builds.venv import environment_venv
-from envwright.builds.wheel import CHANGED, BuiltWheel, built_wheel, changed_since_read, has_its_files
+from envwright.builds.wheel import CHANGED, BuiltWheel, built_wheel, changed_since_read, has_its_files, is_as_expected
 from envwright.declarations.package import Package
 from envwright.declarations.registry import EnvironmentEntry
 from envwright.facts.observed import Facts

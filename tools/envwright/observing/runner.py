@@ -14,9 +14,8 @@ from dataclasses import dataclass
 from functools import partial
 from importlib import import_module
 
-from envwright.builds.expected_wheel import expected_wheel
 from envwright.builds.venv import environment_venv
-from envwright.builds.wheel import built_wheel
+from envwright.builds.wheel import built_wheel, expected_wheel
 from envwright.declarations.package import Package, folder_of
 from envwright.declarations.registry import EnvironmentEntry
 from envwright.facts.observed import Facts, adapter

@@ -11,7 +11,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
-from envwright.builds.prepared_home import MISSING, prepared_home
+from envwright.builds.preparation import MISSING, prepared_home
 from envwright.builds.venv import VirtualEnvironment
 from envwright.declarations.granted_variables import granted_variables
 from envwright.declarations.package import Package

@@ -10,8 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
-from envwright.builds.interpreter import interpreter_for
-from envwright.builds.uv import uv_program
+from envwright.builds.uv import interpreter_for, uv_program
 from envwright.builds.venv import environment_venv
 from envwright.builds.wheel import sha256_of
 from envwright.declarations.package import Package

@@ -29,7 +29,7 @@ from envwright.packages.content import hub_content_hash, hub_files
 from envwright.release.evidence import ValidationEvidence
 from envwright.release.plan import Desired, ReleaseStep
 from envwright.system.retry_policy import HUB_PUSH, RetryPolicy
-from envwright.system.scratch_folder import temporary_scratch
+from envwright.system.workspace import temporary_scratch
 
 PublishOutcome = Literal["published", "unchanged", "failed", "wedged", "unknown"]
 """failed: needs a fix. wedged: needs a new version. unknown: a later release determines it."""

@@ -24,7 +24,7 @@ from envwright.packages.recordings import RecordingOnDisk, read_recordings
 from envwright.release.plan import Desired
 from envwright.release.publishing import PUSH_SECONDS, Push
 from envwright.system.retry_policy import HUB_PUSH, RetryPolicy
-from envwright.system.scratch_folder import temporary_scratch
+from envwright.system.workspace import temporary_scratch
 
 COMPLETE = "COMPLETED"
 

@@ -50,9 +50,8 @@ from envwright.release.publishing import Fetched, HubSide, Push, Verified, Verif
 from envwright.release.pushed_evaluations import EvaluationPusher
 from envwright.reports.result import REPORT
 from envwright.system.retry_policy import HUB_PUSH, RetryPolicy
-from envwright.system.scratch_folder import temporary_scratch
 from envwright.system.subprocesses import Interrupted, ProgramFailed, terminated_like_interrupted
-from envwright.system.workspace import Workspace
+from envwright.system.workspace import Workspace, temporary_scratch
 from envwright.text.plain_data import counted
 from envwright.text.scrubbing import without_secrets
 from envwright.training.due import Situation, carry_out, decided_runs

@@ -16,7 +16,7 @@ from envwright.builds.wheel import DAMAGED_ARCHIVE
 from envwright.hub.access import HubAccess, HubUnavailable, Prime
 from envwright.hub.client import HubCall, call_hub
 from envwright.packages.source import read_source
-from envwright.system.scratch_folder import temporary_scratch
+from envwright.system.workspace import temporary_scratch
 
 if TYPE_CHECKING:
     from envwright.training.trainers.trainer import Environment

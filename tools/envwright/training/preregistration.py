@@ -25,7 +25,7 @@ from envwright.packages.base_revision import NoBase, find_base
 from envwright.packages.changes import read_registry_at
 from envwright.packages.content import reward_digest
 from envwright.packages.recordings import read_recordings
-from envwright.system.scratch_folder import temporary_scratch
+from envwright.system.workspace import temporary_scratch
 from envwright.text.plain_data import foreign_json
 from envwright.text.visible_text import on_one_line, shortened
 from envwright.training.run_folder import IDENTITY

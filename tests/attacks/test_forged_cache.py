@@ -16,8 +16,18 @@ import pytest
 from envwright.builds.sandbox import sandbox_of
 from envwright.declarations.registry import Registry
 from envwright.facts.observed import Facts, as_json
-from envwright.observing.earlier_facts import EarlierFacts, Inputs, earlier_facts, remember_inputs
-from envwright.observing.facts_cache import INPUTS, VERDICT, facts_file, facts_key, remember, remembered
+from envwright.observing.facts_cache import (
+    INPUTS,
+    VERDICT,
+    EarlierFacts,
+    Inputs,
+    earlier_facts,
+    facts_file,
+    facts_key,
+    remember,
+    remember_inputs,
+    remembered,
+)
 from envwright.observing.journal import Journal
 from envwright.observing.observation_request import ObservationRequest
 from envwright.observing.verdicts import ValidationRequest, remembered_result

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 from envwright.facts.observed import Facts
-from envwright.observing.earlier_facts import inputs_of
+from envwright.observing.facts_cache import inputs_of
 from envwright.observing.job import Job
 from envwright.observing.observation import Observer
 from envwright.observing.observation_request import ObservationRequest

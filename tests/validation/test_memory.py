@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 import pytest
-from envwright.observing.memory import MemoryWatch
+from envwright.observing.job import MemoryWatch
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

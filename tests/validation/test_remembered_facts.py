@@ -14,8 +14,16 @@ from envwright.facts.observed import Cut, Description, Facts, Failure
 from envwright.facts.recordings import RecordingFacts
 from envwright.observing import facts_cache, observation
 from envwright.observing.collected_facts import ProgressListener
-from envwright.observing.earlier_facts import Inputs, changed_part, remember_inputs
-from envwright.observing.facts_cache import FACTS_KEPT, facts_key, key_parts, remembered, write_facts
+from envwright.observing.facts_cache import (
+    FACTS_KEPT,
+    Inputs,
+    changed_part,
+    facts_key,
+    key_parts,
+    remember_inputs,
+    remembered,
+    write_facts,
+)
 from envwright.observing.observation import Observer
 from envwright.observing.observation_request import ObservationRequest
 from envwright.observing.runner import facts_of

@@ -23,8 +23,15 @@ from envwright.facts.observed import Facts
 from envwright.facts.stages import Stage, in_start_order
 from envwright.observing.budget import Budget, Deadline, deadline
 from envwright.observing.collected_facts import CollectedFacts, ProgressListener
-from envwright.observing.earlier_facts import EarlierFacts, Inputs, earlier_facts, inputs_of, remember_inputs
-from envwright.observing.facts_cache import facts_key, remember
+from envwright.observing.facts_cache import (
+    EarlierFacts,
+    Inputs,
+    earlier_facts,
+    facts_key,
+    inputs_of,
+    remember,
+    remember_inputs,
+)
 from envwright.observing.job import StageFailed
 from envwright.observing.journal import PASSING_FAULTS, Journal
 from envwright.observing.observation_request import ObservationRequest

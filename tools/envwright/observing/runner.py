@@ -20,8 +20,7 @@ from envwright.declarations.package import Package, folder_of
 from envwright.declarations.registry import EnvironmentEntry
 from envwright.facts.observed import Facts, adapter
 from envwright.observing.collected_facts import ProgressListener
-from envwright.observing.earlier_facts import changed_part
-from envwright.observing.facts_cache import remembered
+from envwright.observing.facts_cache import changed_part, remembered
 from envwright.observing.observation import Observer
 from envwright.observing.observation_request import ObservationRequest
 from envwright.observing.scheduling import Timing, expected_timings, in_order, next_to_start, remember_timing

@@ -33,8 +33,15 @@ from envwright.declarations.package import Package
 from envwright.facts.limits import LOAD_SECONDS, TASKS_SCORED
 from envwright.facts.observed import Failure, JobOrigin, StartMode
 from envwright.facts.stages import StageName
-from envwright.observing.job import Confinement, Job, Process, WorkerLost, download_caches, worker_environment
-from envwright.observing.memory import MemoryWatch
+from envwright.observing.job import (
+    Confinement,
+    Job,
+    MemoryWatch,
+    Process,
+    WorkerLost,
+    download_caches,
+    worker_environment,
+)
 from envwright.system.subprocesses import MARK, Interrupted, end_marked
 from envwright.system.workspace import Workspace
 from envwright.text.plain_data import foreign_json

@@ -44,8 +44,10 @@ def test_with_entry_stays_before_the_comment_behind_the_block():
     assert with_entry(text, "bananas", []) == text.replace("apples: {}\n", "apples: {}\n  bananas: {}\n")
 
 
-def test_with_entry_fills_an_empty_registry():
-    text = with_entry("version: 1\nenvironments: {}\n", "bananas", ["@a/b"])
+@pytest.mark.parametrize("mark", ["", "\ufeff"], ids=["without a mark", "byte order mark"])
+def test_with_entry_fills_an_empty_registry(mark: str):
+    text = with_entry(f"{mark}version: 1\nenvironments: {{}}\n", "bananas", ["@a/b"])
+    assert text.startswith(f"{mark}version")
     assert yaml.safe_load(text) == {"version": 1, "environments": {"bananas": {"owners": ["@a/b"]}}}
 
 

@@ -31,6 +31,12 @@ def find_node(text: str, path: Sequence[str]) -> tuple[yaml.Node, yaml.Node]:
     return key, node
 
 
+def _span(text: str, node: yaml.Node) -> tuple[int, int]:
+    """The beginning and the end of a node in the text; libyaml does not count a byte order mark."""
+    skipped = len(text) - len(text.removeprefix("\ufeff"))
+    return node.start_mark.index + skipped, node.end_mark.index + skipped
+
+
 def is_block(node: yaml.Node) -> bool:
     """Whether a value is a mapping with a key a line."""
     return isinstance(node, yaml.MappingNode) and bool(node.value) and not node.flow_style
@@ -51,8 +57,8 @@ def with_lines(text: str, path: Sequence[str], lines: Sequence[str]) -> str:
         raise NoPlace(f"the value of {'.'.join(path)} is not a block of lines")
     own = key.start_mark.column
     column = value.value[0][0].start_mark.column if is_block(value) else own + (own // max(1, len(path) - 1) or 2)
-    end = key.end_mark.index
-    remark, _, below = text[end + 1 if is_block(value) else value.end_mark.index :].partition("\n")
+    _, end = _span(text, key)
+    remark, _, below = text[end + 1 if is_block(value) else _span(text, value)[1] :].partition("\n")
     added = "".join(f"{' ' * column}{line}\n" for line in lines)
     return f"{text[:end]}:{remark}\n{added}{below}"
 
@@ -70,7 +76,7 @@ def with_value(text: str, path: Sequence[str], value: str) -> str:
         break
     else:
         raise NoPlace(f"there is no {path[0]}")
-    start, end = node.start_mark.index, node.end_mark.index
+    start, end = _span(text, node)
     if depth == len(path):
         if is_block(node):
             raise NoPlace(f"the value of {'.'.join(path)} is a block of lines")

@@ -54,6 +54,8 @@ def test_new_judge_declares_the_model_that_judges(repository: Path):
 
 
 def test_new_copies_the_lock_of_an_equal_sibling(repository: Path):
+    (repository / "environments/a").mkdir()
+    (repository / "environments/a/requirements.lock").write_bytes("numpy==2.2.6".encode("utf-16"))  # as PowerShell does
     assert new(repository, "first") == 0
     assert new(repository, "second", "--v0") == 0
     environments = repository / "environments"

@@ -86,9 +86,9 @@ def usual_owners(registry: Registry) -> tuple[str, ...]:
 
 def equal_lock(root: Path, requires: Iterable[str], requires_python: str) -> Path | None:
     """The lock of an environment with equal requirements, so that nothing needs to be resolved."""
-    wanted = f"# inputs: {inputs_digest(requires, requires_python)}"
+    wanted = f"# inputs: {inputs_digest(requires, requires_python)}".encode()
     locks = sorted((root / "environments").glob(f"*/{LOCK_FILE}"))
-    return next((lock for lock in locks if wanted in lock.read_text("utf-8").splitlines()[:3]), None)
+    return next((lock for lock in locks if wanted in lock.read_bytes().splitlines()[:3]), None)
 
 
 def write(

@@ -21,7 +21,7 @@ from envwright.declarations.codeowners import CODEOWNERS_FILE, render
 from envwright.declarations.endpoints import read_endpoints
 from envwright.declarations.registry import load_registry
 from envwright.declarations.tool_source import REGISTRY_FILE
-from small_repository import contents, git
+from small_repository import contents, edit, git
 
 ROOT = Path(__file__).parents[2]
 MOST_LINES = 400
@@ -158,6 +158,8 @@ def test_init_beside_environments_declares_those_that_are_ready(tmp_path: Path, 
     for name in ("word_problems", "reverse_text"):
         shutil.copytree(ROOT / "environments" / name, tmp_path / "environments" / name)
     (tmp_path / "environments/reverse_text/requirements.lock").unlink()
+    shutil.copytree(tmp_path / "environments/word_problems", tmp_path / "environments/math")
+    edit(tmp_path / "environments/math/pyproject.toml", 'name = "word-problems"', 'name = "math"')
     (tmp_path / "environments/notes").mkdir()
     (tmp_path / "environments/notes/pyproject.toml").write_text("[project]\nname = 'notes'\nversion = '1'\n")
     assert init(tmp_path) == 0
@@ -166,6 +168,7 @@ def test_init_beside_environments_declares_those_that_are_ready(tmp_path: Path, 
     assert "declared   word-problems" in printed
     assert "to adopt   reverse_text: requirements.lock does not exist" in printed
     assert "to adopt   notes: " in printed
+    assert "to adopt   math: the module math would be hidden" in printed
     assert "envwright adopt environments" in printed
 
 

@@ -12,6 +12,7 @@ from envwright.authoring.setup.answers import ANSWERS_FILE, Answers, Record, wri
 from envwright.authoring.setup.files import Occupied, content_at, difference, files_of
 from envwright.declarations import codeowners
 from envwright.declarations.document import parse_document
+from envwright.declarations.problem import DeclarationError
 from envwright.declarations.registry import load_registry, registry_of
 from envwright.declarations.tool_source import REGISTRY_FILE
 from envwright.packages.read_package import read_package
@@ -104,6 +105,7 @@ def _add_codeowners(root: Path, content: bytes, plan: InitialFiles) -> None:
 
 def _with_environments(root: Path, text: str, plan: InitialFiles) -> str:
     """The new registry with every environment of the folder that is ready for it."""
+    empty = text
     for folder in _folders(root):
         try:
             recognise_environment(folder)
@@ -114,6 +116,11 @@ def _with_environments(root: Path, text: str, plan: InitialFiles) -> str:
         if reading.package is None or reading.problems:
             first = reading.problems[0]
             plan.undeclared[folder.name] = f"{PurePosixPath(first.file).name} {first.message}"
+            continue
+        try:  # by itself, because a registry of 1,000 environments takes long to read
+            registry_of(parse_document(with_entry(empty, reading.package.name, ()), REGISTRY_FILE))
+        except DeclarationError as error:
+            plan.undeclared[folder.name] = error.problems[0].message
             continue
         text = with_entry(text, reading.package.name, ())
         plan.declared.append(reading.package.name)

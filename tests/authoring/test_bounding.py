@@ -50,7 +50,7 @@ def test_bounded_text_keeps_everything_else():
 requires = ["hatchling"]
 
 [project]
-name = "wordle"     # as on the Hub
+name = "wordle"     # as on\u2028the\u2028Hub
 version = "0.1.0"
 dependencies = [
     # the framework

@@ -204,13 +204,11 @@ def _with_dependency(text: str, new: str) -> str:
 def _with_key(text: str, line: str) -> str:
     """The text with a new line in [project], after the last of the keys that usually precede it."""
     lines = key_lines(text)
-    rows = text.splitlines(keepends=True)
+    rows = text.split("\n")
     for key in ("project.version", "project.name"):
         if key in lines:
-            row = rows[lines[key] - 1]
-            end = "\r\n" if row.endswith("\r\n") else "\n"
-            rows[lines[key] - 1] = f"{row.rstrip(end)}{end}{line}{end}"
-            return "".join(rows)
+            rows.insert(lines[key], line + "\r" * rows[lines[key] - 1].endswith("\r"))
+            return "\n".join(rows)
     raise NotBounded(f"pyproject.toml: write {line} below [project], then adopt again.")
 
 
@@ -218,7 +216,7 @@ def _dependencies(text: str) -> tuple[int, int]:
     """The beginning and the end of the assignment of project.dependencies."""
     lines = key_lines(text)
     first = lines["project.dependencies"]
-    rows = text.splitlines()
+    rows = text.split("\n")
     keys = (line for line in lines.values() if re.match(r"\s*(\[|[\w\"'.-]+\s*=)", rows[line - 1]))
     after = min((line for line in keys if line > first), default=None)
     starts = [0, *(found.end() for found in re.finditer("\n", text))]

@@ -95,6 +95,13 @@ def test_new_leaves_out_rows_that_it_cannot_write_or_read_back(
     assert len(written.read_text().splitlines()) == len(rows) - 1
 
 
+def test_new_label_with_half_of_a_character_is_none_of_the_labels(repository: Path, tmp_path: Path):
+    rows = [{"text": f"Post {n}", "label": ("red", "blue", "cut\ud83d")[n % 3]} for n in range(24)]
+    assert new(repository, "colours", "--data", str(write_rows(tmp_path / "q.jsonl", rows))) == 0
+    code = (repository / "environments/colours/colours/answers.py").read_text()
+    assert ('"red"' in code, "cut" in code) == (True, False)
+
+
 def test_new_keeps_two_splits_separate(repository: Path, tmp_path: Path):
     (tmp_path / "data").mkdir()
     for split, rows in (("train", ROWS[:12]), ("test", ROWS[10:])):

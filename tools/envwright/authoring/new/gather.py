@@ -91,7 +91,8 @@ def _from_data(name: str, settings: NewSettings, generation: Generation) -> Envi
     named = source.name if settings.dataset else Path(source.name).name
     provenance = DataOrigin(named, source.config, source.revision, source.details.get("licence", ""))
     layout = found.layout
-    words = layout.vocabulary or words_of(layout.answer, chain(*gathered.examples.values()))
+    words = tuple(filter(_is_writable, layout.vocabulary))  # rows with other labels are left out
+    words = words or words_of(layout.answer, chain(*gathered.examples.values()))
     plan = EnvironmentPlan(
         name, kind, layout.answer, generation, gathered.examples, provenance, words, layout.unordered, layout.unit
     )
@@ -194,11 +195,10 @@ def gather(rows: Mapping[str, Sequence[NumberedRow]], found: Recognised) -> Gath
         for number, row in rows[split]:
             try:
                 example = example_of(row, found.layout)
-                json.dumps(asdict(example), ensure_ascii=False).encode()
-            except (UnreadableExample, UnicodeEncodeError) as error:
-                half = "has half of a character, such as \\ud83d, which no file can hold"
-                reason = error if isinstance(error, UnreadableExample) else half
-                gathered.unreadable.append(UnexplainedRow(number, "", f"{split}: {reason}"))
+                if not _is_writable(json.dumps(asdict(example), ensure_ascii=False)):
+                    raise UnreadableExample("has half of a character, such as \\ud83d, which no file can hold")
+            except UnreadableExample as error:
+                gathered.unreadable.append(UnexplainedRow(number, "", f"{split}: {error}"))
                 continue
             asked = (example.question, example.choices, example.document)
             if asked in seen:
@@ -211,6 +211,15 @@ def gather(rows: Mapping[str, Sequence[NumberedRow]], found: Recognised) -> Gath
             examples[number] = replace(example, answer=answer, tests=example.tests[:MOST_TESTS])
         gathered.splits[split] = examples
     return gathered
+
+
+def _is_writable(text: str) -> bool:
+    """Whether a file of UTF-8 can hold a text."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def with_held_out(splits: Mapping[str, list[Example]]) -> dict[str, list[Example]]:

@@ -155,6 +155,7 @@ def test_migration_moves_the_sources_of_kept_requirements(tmp_path: Path):
     folder = old_package(tmp_path, "old-one", source_of(RIGHT))
     pyproject = folder / "pyproject.toml"
     text = pyproject.read_text().replace("datasets>=3.3,<6", "a-game") + "[[tool.uv.index]]\nname = 'team'\n"
+    text += "cache-control = { api = 'max-age=600' }\nignore-error-codes = [403]\nexclude-newer = 2026-01-31\n"
     text += "[tool.uv.sources]\nA_game = [{ git = 'https://x.test', tag = 'v1' }, { path = '../a', editable = true }]\n"
     pyproject.write_text(f"{text}verifiers = {{ git = 'https://x.test/verifiers' }}\n")
     made = tomllib.loads(files_of(folder, "old-one", "new-one")["pyproject.toml"])

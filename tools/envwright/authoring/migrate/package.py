@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import builtins
+import datetime
 import re
 import tomllib
 from collections.abc import Iterator
@@ -146,8 +147,17 @@ def _tables(place: str, held: Any) -> Iterator[str]:
     for table in held if isinstance(held, list) else [held] if isinstance(held, dict) and held else []:
         yield f"[[{place}]]" if isinstance(held, list) else f"[{place}]"
         for name, value in table.items():
-            yield f"{name if re.fullmatch('[A-Za-z0-9_-]+', name) else quoted(name)} = {quoted(value)}"
+            yield f"{name if re.fullmatch('[A-Za-z0-9_-]+', name) else quoted(name)} = {_toml_value(value)}"
         yield ""
+
+
+def _toml_value(value: Any) -> str:
+    """A value as TOML, tables in braces."""
+    if isinstance(value, dict):
+        return f"{{ {', '.join(f'{quoted(name)} = {_toml_value(each)}' for name, each in value.items())} }}"
+    if isinstance(value, list):
+        return f"[{', '.join(map(_toml_value, value))}]"
+    return value.isoformat() if isinstance(value, datetime.date | datetime.time) else quoted(value)
 
 
 def _replaced(requirement: str, original: Original) -> bool:

@@ -21,7 +21,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from envwright import __version__
-from envwright.authoring.setup.answers import is_placeholder
+from envwright.authoring.setup.files import is_placeholder
 from envwright.builds.venv import venv_for
 from envwright.builds.wheel import BUILD_LOCK
 from envwright.github.api import GitHub, GitHubError, was_validated

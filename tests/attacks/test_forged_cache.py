@@ -31,7 +31,7 @@ from envwright.observing.facts_cache import (
 from envwright.observing.journal import Journal
 from envwright.observing.observation_request import ObservationRequest
 from envwright.observing.verdicts import ValidationRequest, remembered_result
-from envwright.packages import remembered_packages
+from envwright.packages import repository as remembering
 from envwright.packages.repository import Repository
 from envwright.rules.engine import GATES
 from envwright.system import signature
@@ -168,7 +168,7 @@ def test_rollouts_of_another_observation_are_made_again(tmp_path: Path) -> None:
 
 
 def test_forged_package_is_read_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(remembered_packages, "MANY", 1)
+    monkeypatch.setattr(remembering, "MANY", 1)
     root = write_repository(tmp_path / "checkout", "sums")
     Repository.load(root)
     kept = root / ".envwright/packages/sums.json"

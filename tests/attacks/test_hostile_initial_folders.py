@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from envwright.authoring.setup.answers import ANSWERS_FILE
+from envwright.authoring.setup.files import ANSWERS_FILE
 from envwright.cli.main import main
 from envwright.declarations.problem import DeclarationError
 from envwright.files import atomic_write

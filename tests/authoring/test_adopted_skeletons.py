@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from envwright.authoring.adopting.skeleton import skeletons
+from envwright.authoring.adopting.adopt import skeletons
 from envwright.facts.observed import Agent, Facts, Score, Task
 from envwright.packages.cases import read_cases
 from envwright_worker.author_tests import CASES_FILE, ORACLE_FILE

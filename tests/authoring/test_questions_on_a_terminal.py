@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
-from envwright.authoring.setup.answers import ANSWERS_FILE
+from envwright.authoring.setup.files import ANSWERS_FILE
 
 pytestmark = pytest.mark.slow
 

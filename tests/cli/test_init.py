@@ -14,8 +14,7 @@ from typing import Any
 import pytest
 import yaml
 from envwright import __version__
-from envwright.authoring.setup.answers import ANSWERS_FILE, Answers, NoToolAddress
-from envwright.authoring.setup.files import FILES, files_of
+from envwright.authoring.setup.files import ANSWERS_FILE, FILES, Answers, NoToolAddress, files_of
 from envwright.cli.main import COMMANDS, main, parsed
 from envwright.declarations.codeowners import CODEOWNERS_FILE, render
 from envwright.declarations.endpoints import read_endpoints

@@ -7,10 +7,9 @@ import shutil
 from pathlib import Path
 
 import pytest
-from envwright.authoring.setup import answers as answers_module
+from envwright.authoring.setup import files as files_module
 from envwright.authoring.setup import upgrading
-from envwright.authoring.setup.answers import ANSWERS_FILE
-from envwright.authoring.setup.files import files_of
+from envwright.authoring.setup.files import ANSWERS_FILE, files_of
 from envwright.cli.main import main
 from envwright.declarations.problem import DeclarationError
 from envwright.declarations.registry import load_registry
@@ -38,7 +37,7 @@ def newer(monkeypatch: pytest.MonkeyPatch) -> dict[str, tuple[str, str]]:
     """The next version of the tool: path → a text of the templates and its replacement."""
     changed: dict[str, tuple[str, str]] = {}
 
-    def files(answers: answers_module.Answers) -> dict[str, str]:
+    def files(answers: files_module.Answers) -> dict[str, str]:
         texts = files_of(answers)
         for path, (old, new) in changed.items():
             texts[path] = texts.get(path, "").replace(old, new) if old else new
@@ -48,7 +47,7 @@ def newer(monkeypatch: pytest.MonkeyPatch) -> dict[str, tuple[str, str]]:
 
     monkeypatch.setattr(upgrading, "files_of", files)
     monkeypatch.setattr(upgrading, "__version__", "9.0")
-    monkeypatch.setattr(answers_module, "__version__", "9.0")
+    monkeypatch.setattr(files_module, "__version__", "9.0")
     return changed
 
 
@@ -185,10 +184,10 @@ def test_upgrade_moves_a_pinned_tool_to_what_is_installed(
 
     def default() -> str:
         if installed is None:
-            raise answers_module.NoToolAddress("unknown")
+            raise files_module.NoToolAddress("unknown")
         return installed
 
-    monkeypatch.setattr(answers_module, "default_tool", default)
+    monkeypatch.setattr(files_module, "default_tool", default)
     assert upgrade(tmp_path) == 0
     assert (tmp_path / VALIDATE).read_text().rstrip().endswith(f"validate.yml@{called}")
     repositories = recorded.partition("@")[0]

@@ -16,8 +16,7 @@ from types import SimpleNamespace
 import pytest
 from dataset_hub import COMMIT, dataset_hub
 from datasets.exceptions import DataFilesNotFoundError
-from envwright.authoring.dataset.huggingface import open_hub
-from envwright.authoring.dataset.source import SourceProblem
+from envwright.authoring.dataset.source import SourceProblem, open_hub
 
 pytestmark = pytest.mark.slow
 

@@ -8,10 +8,9 @@ from pathlib import Path
 
 import pytest
 from envwright.authoring.dataset.layout import UnreadableExample, chosen, example_of, options_in_text, read_tests
-from envwright.authoring.dataset.profile import profiled
+from envwright.authoring.dataset.profile import advice_on, profiled
 from envwright.authoring.dataset.recognition import NothingToAnswer, Recognised, layout_as, recognise
 from envwright.authoring.dataset.source import open_local
-from envwright.authoring.dataset.summary import advice_on
 
 DATASETS = Path(__file__).parent / "datasets"
 EXPECTED = [  # file, format, question, answer, kind, words of the task, rows that it does not explain

@@ -18,8 +18,7 @@ from pathlib import Path
 
 import pytest
 import yaml
-from envwright.authoring.setup.answers import ANSWERS_FILE, Answers
-from envwright.authoring.setup.files import files_of
+from envwright.authoring.setup.files import ANSWERS_FILE, Answers, files_of
 from envwright.builds.uv import uv_program
 from envwright.builds.venv import venv_for
 from envwright.builds.wheel import BUILD_LOCK

@@ -7,7 +7,7 @@ import shutil
 from pathlib import Path
 
 import pytest
-from envwright.declarations.registry_values import RuleSetting
+from envwright.declarations.keys import RuleSetting
 from envwright.packages.changes import changed_environments
 from envwright.packages.git import revision_of
 from sample_repository import only, refused, write, write_repository

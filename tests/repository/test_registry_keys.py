@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 from envwright.cli.docs import render_registry
 from envwright.declarations.document import Document
+from envwright.declarations.keys import checked
 from envwright.declarations.registry import SCHEMA_FILE, RegistryKeys, registry_schema
-from envwright.declarations.schema import checked
 from jsonschema import Draft202012Validator
 from jsonschema.validators import extend
 

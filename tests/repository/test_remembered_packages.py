@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from envwright.packages import read_package as reading
-from envwright.packages import remembered_packages
+from envwright.packages import repository as remembering
 from envwright.packages.read_package import PackageReading, read_package
 from envwright.packages.repository import Repository
 from sample_repository import write, write_repository
@@ -24,7 +24,7 @@ CASES = "- {name: right, task: 0, reply: '4', expect: {reward: 1.0}}\n"
 
 @pytest.fixture(autouse=True)
 def two_are_many(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(remembered_packages, "MANY", 2)
+    monkeypatch.setattr(remembering, "MANY", 2)
 
 
 @pytest.fixture
@@ -47,7 +47,7 @@ def parsed(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         folders.append(folder.name)
         return read_package(folder, root)
 
-    monkeypatch.setattr(remembered_packages, "read_package", recorded)
+    monkeypatch.setattr(remembering, "read_package", recorded)
     return folders
 
 
@@ -116,8 +116,8 @@ def test_recordings_change_only_the_hub_hash(root: Path, parsed: list[str]) -> N
 
 @pytest.mark.parametrize("name", ["code_digest", "default_environment"])
 def test_record_of_another_tool_or_machine_is_not_used(root: Path, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(remembered_packages, name, lambda *_: {"platform_machine": "another"})
-    assert remembered_packages.RememberedPackages.of(root).read(root / SUMS) is None
+    monkeypatch.setattr(remembering, name, lambda *_: {"platform_machine": "another"})
+    assert remembering.RememberedPackages.of(root).read(root / SUMS) is None
 
 
 def test_file_changed_during_reading_is_not_remembered(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from envwright.declarations.keys import RuleSetting
 from envwright.declarations.registry import DistributionGate, Registry
-from envwright.declarations.registry_values import RuleSetting
 from envwright.facts.observed import Place
 from envwright.observing import verdicts
 from envwright.observing.facts_cache import VERDICT, facts_file, facts_key, remember

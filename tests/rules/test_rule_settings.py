@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 from envwright.declarations.document import parse_document
+from envwright.declarations.keys import RuleSetting
 from envwright.declarations.problem import DeclarationError
 from envwright.declarations.registry import Registry, registry_of
-from envwright.declarations.registry_values import RuleSetting
 from envwright.reports.html.page import render_page
 from envwright.reports.markdown import render_markdown
 from envwright.reports.result import EnvironmentResult, ValidationResult, json_parts, read_report

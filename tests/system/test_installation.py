@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from envwright import __version__
-from envwright.authoring.setup.answers import NoToolAddress, default_tool
+from envwright.authoring.setup.files import NoToolAddress, default_tool
 from envwright.system.installation import STARTED_BY, command_with, distribution_name, requirement
 
 COMMIT = "a" * 40
@@ -56,7 +56,7 @@ def test_requirement_is_the_address_it_was_installed_from(
 def source(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The Source that the metadata declare, to be replaced."""
     declared = ["https://github.com/upstream/tool"]
-    monkeypatch.setattr("envwright.authoring.setup.answers.project_address", lambda _: declared[0])
+    monkeypatch.setattr("envwright.authoring.setup.files.project_address", lambda _: declared[0])
     return declared
 
 
@@ -108,7 +108,7 @@ def test_copy_from_an_unknown_address_has_no_tool(
 def test_copy_from_a_clone_is_called_at_the_commit_that_its_origin_has(
     recorded: Path, tmp_path: Path, origin: str | None, pushed: bool, tool: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("envwright.authoring.setup.answers.project_address", lambda _: "")
+    monkeypatch.setattr("envwright.authoring.setup.files.project_address", lambda _: "")
     folder = tmp_path / "a clone"
     folder.mkdir()
     recorded.write_text(json.dumps({"url": (folder / "tools").as_uri(), "dir_info": {}}))

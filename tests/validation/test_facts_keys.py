@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from envwright.declarations.keys import RuleSetting
 from envwright.declarations.registry import (
     DeclaredJudge,
     DistributionGate,
@@ -17,7 +18,6 @@ from envwright.declarations.registry import (
     Probe,
     SmokeGate,
 )
-from envwright.declarations.registry_values import RuleSetting
 from envwright.observing.facts_cache import facts_key
 from envwright.observing.observation_request import ObservationRequest
 from recorded_requests import ENTRY, PACKAGE, REQUEST, RecordedObservations

@@ -11,8 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import yaml
-from envwright.authoring.setup.answers import Answers
-from envwright.authoring.setup.files import files_of
+from envwright.authoring.setup.files import Answers, files_of
 
 ROOT = Path(__file__).parents[2]
 FOLDER = Path(".github/workflows")

@@ -12,8 +12,7 @@ from typing import Any
 
 import pytest
 from called_workflows import CALLERS, FOLDER, ROOT, callers, inner, workflows
-from envwright.authoring.setup.answers import Answers
-from envwright.authoring.setup.files import files_of
+from envwright.authoring.setup.files import Answers, files_of
 
 NAMES = [name for name, _ in workflows()]
 JOBS = [

@@ -12,7 +12,7 @@ from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from envwright.declarations.registry_values import OWNER
+from envwright.declarations.keys import OWNER
 from envwright.exit_codes import CommandError
 from envwright.system.subprocesses import Interrupted
 

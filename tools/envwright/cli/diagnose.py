@@ -10,7 +10,7 @@ from pathlib import Path
 
 from envwright import exit_codes
 from envwright.cli import arguments
-from envwright.declarations.declared_text import leads_inside, relative
+from envwright.declarations.document import leads_inside, relative
 from envwright.hub.access import hub_access
 from envwright.models.run_rollouts import with_rollouts
 from envwright.packages.content import reward_digest

@@ -22,8 +22,8 @@ from envwright import exit_codes
 from envwright.cli import arguments
 from envwright.cli.main import parser
 from envwright.declarations.codeowners import is_handwritten, place_of, render
+from envwright.declarations.keys import DIALECT, tidied
 from envwright.declarations.registry import SCHEMA_FILE, load_registry, registry_schema
-from envwright.declarations.schema import DIALECT, tidied
 from envwright.declarations.tool_source import holds_tool
 from envwright.facts import stages
 from envwright.facts.stages import Stage

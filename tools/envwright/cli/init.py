@@ -13,9 +13,10 @@ from pathlib import Path
 from typing import Any
 
 from envwright import exit_codes
-from envwright.authoring.setup.answers import (
+from envwright.authoring.setup.files import (
     ANSWERS_FILE,
     BRANCH,
+    FILES,
     TOOL,
     Answers,
     NoToolAddress,
@@ -25,14 +26,18 @@ from envwright.authoring.setup.answers import (
     is_placeholder,
     read_record,
 )
-from envwright.authoring.setup.files import FILES
-from envwright.authoring.setup.initial import InitialFiles, enclosing_repository, plan_files
-from envwright.authoring.setup.screen import initial_data, render_initial, render_upgrade
-from envwright.authoring.setup.upgrading import as_data, plan_upgrade, write_upgrade
+from envwright.authoring.setup.initial import (
+    InitialFiles,
+    enclosing_repository,
+    initial_data,
+    plan_files,
+    render_initial,
+)
+from envwright.authoring.setup.upgrading import as_data, plan_upgrade, render_upgrade, write_upgrade
 from envwright.cli import arguments
+from envwright.declarations.keys import OWNER, SLUG
 from envwright.declarations.problem import DeclarationError, Problem, nearest
 from envwright.declarations.registry import load_registry
-from envwright.declarations.registry_values import OWNER, SLUG
 from envwright.declarations.tool_source import REGISTRY_FILE, TOOL_FOLDER, holds_tool
 from envwright.exit_codes import CommandError
 from envwright.files.atomic_write import write_together

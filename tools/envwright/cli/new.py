@@ -9,12 +9,10 @@ from pathlib import Path
 from typing import get_args
 
 from envwright import exit_codes
-from envwright.authoring.dataset.huggingface import MOST_ROWS, open_hub
 from envwright.authoring.dataset.layout import AnswerFormat
-from envwright.authoring.dataset.profile import profiled
+from envwright.authoring.dataset.profile import advice_on, as_json, profiled, render_dataset
 from envwright.authoring.dataset.recognition import NothingToAnswer, recognise
-from envwright.authoring.dataset.source import DatasetSource, is_hub_name, open_local
-from envwright.authoring.dataset.summary import advice_on, as_json, render_dataset
+from envwright.authoring.dataset.source import MOST_ROWS, DatasetSource, is_hub_name, open_hub, open_local
 from envwright.authoring.new.gather import NewSettings, plan_environment
 from envwright.authoring.new.plan import EnvironmentKind
 from envwright.authoring.new.render import files_of

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 from envwright.cli import arguments
 from envwright.declarations.granted_variables import described_grant, registry_beside_key
+from envwright.declarations.keys import RuleSetting
 from envwright.declarations.package import Package
 from envwright.declarations.problem import DeclarationError, Problem, nearest
 from envwright.declarations.registry import EnvironmentEntry, Registry
-from envwright.declarations.registry_values import RuleSetting
 from envwright.declarations.run import EXAMPLE_MODEL
 from envwright.declarations.tool_source import REGISTRY_FILE, own_checkout
 from envwright.exit_codes import CommandError

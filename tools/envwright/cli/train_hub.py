@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from envwright import exit_codes
-from envwright.authoring.dataset.huggingface import is_dataset
+from envwright.authoring.dataset.source import is_dataset
 from envwright.cli import arguments
 from envwright.cli.train import run_result
 from envwright.declarations.run import EXAMPLE_MODEL

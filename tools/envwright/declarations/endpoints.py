@@ -13,8 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 from urllib.parse import urlsplit
 
-from envwright.declarations.declared_text import read_text, relative
-from envwright.declarations.document import parse_toml
+from envwright.declarations.document import parse_toml, read_text, relative
 from envwright.declarations.problem import DeclarationError, Problem, nearest
 from envwright.declarations.tool_source import own_checkout
 from envwright.text.scrubbing import Scrubber

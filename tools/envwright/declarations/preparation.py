@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from pydantic import Field
 
-from envwright.declarations.registry_values import Commit, Filled, HubDataset, Keys, Omissible, Text, Unique
+from envwright.declarations.keys import Commit, Filled, HubDataset, Keys, Omissible, Text, Unique
 
 if TYPE_CHECKING:
     from envwright.facts.observed import WantedData

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal, get_args
 
 from pydantic import Field
 
-from envwright.declarations.registry_values import (
+from envwright.declarations.keys import (
     WORDS,
     Count,
     CountOrZero,

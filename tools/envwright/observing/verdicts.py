@@ -18,10 +18,10 @@ from pathlib import Path
 
 import packaging
 
+from envwright.declarations.keys import RuleSetting
 from envwright.declarations.package import Package
 from envwright.declarations.plugins import plugins_digest
 from envwright.declarations.registry import Registry
-from envwright.declarations.registry_values import RuleSetting
 from envwright.declarations.run import RunSpec
 from envwright.facts.observed import Facts
 from envwright.files.atomic_write import write_whole

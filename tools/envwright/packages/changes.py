@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, TypeVar
 from packaging.utils import canonicalize_name
 
 from envwright.declarations.document import parse_document
+from envwright.declarations.keys import RuleSetting
 from envwright.declarations.problem import DeclarationError, Problem
 from envwright.declarations.registry import EnvironmentEntry, ExternalEntry, Registry, load_registry, registry_of
-from envwright.declarations.registry_values import RuleSetting
 from envwright.declarations.tool_source import REGISTRY_FILE, TOOL_FOLDER, holds_tool
 from envwright.packages.git import commit_named, files_at, git, is_shallow
 

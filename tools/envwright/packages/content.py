@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from envwright.declarations.declared_text import leads_inside, relative
+from envwright.declarations.document import leads_inside, relative
 from envwright.declarations.problem import Problem
 
 if TYPE_CHECKING:

@@ -31,8 +31,7 @@ from packaging.specifiers import InvalidSpecifier, SpecifierSet
 from packaging.utils import canonicalize_name
 from packaging.version import Version
 
-from envwright.declarations.declared_text import read_text, relative
-from envwright.declarations.document import long_number
+from envwright.declarations.document import long_number, read_text, relative
 from envwright.declarations.package import Lock
 from envwright.declarations.problem import DeclarationError, Problem
 from envwright.packages.pyproject import holds, readable_requirement

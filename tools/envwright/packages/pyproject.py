@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING, Any, get_args
 from packaging.markers import UndefinedEnvironmentName
 from packaging.requirements import InvalidRequirement, Requirement
 
-from envwright.declarations.declared_text import read_text, relative
-from envwright.declarations.document import parse_toml
+from envwright.declarations.document import parse_toml, read_text, relative
 from envwright.declarations.package import AnswerDeclaration, AnswerType, EquivalentMutant, RewardDeclaration
 from envwright.declarations.problem import Problem, nearest
 from envwright.facts.reward_numbers import finite_number

@@ -18,7 +18,7 @@ from packaging.requirements import InvalidRequirement
 from packaging.specifiers import InvalidSpecifier, SpecifierSet
 from packaging.utils import canonicalize_name
 
-from envwright.declarations.declared_text import read_text, relative
+from envwright.declarations.document import read_text, relative
 from envwright.declarations.package import CaseDeclaration, Lock, Package, folder_of
 from envwright.declarations.problem import DeclarationError, Problem
 from envwright.packages.cases import read_cases

@@ -16,10 +16,10 @@ from envwright_worker.splits import evaluation_split
 from packaging.specifiers import SpecifierSet
 from packaging.version import InvalidVersion, Version
 
-from envwright.declarations.declared_text import read_bytes, relative
+from envwright.declarations.document import read_bytes, relative
+from envwright.declarations.keys import COMMIT, HUB_DATASET
 from envwright.declarations.package import Generation, SourceNote
 from envwright.declarations.problem import DeclarationError, Problem
-from envwright.declarations.registry_values import COMMIT, HUB_DATASET
 from envwright.facts.observed import Place, WantedData
 from envwright.text.python_source import UNPARSABLE, parse_python
 

@@ -25,7 +25,7 @@ from envwright.statistics.series import distance_from_rise, largest_noise, risin
 from envwright.text.plain_data import counted
 
 if TYPE_CHECKING:
-    from envwright.declarations.registry_values import RuleSetting
+    from envwright.declarations.keys import RuleSetting
     from envwright.declarations.run import RunSpec
     from envwright.rules.runs.subject import TrainerLimits
     from envwright.statistics.intervals import MeasuredValue

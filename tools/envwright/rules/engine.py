@@ -39,10 +39,10 @@ from envwright.statistics.measures import Distribution, distribution_of
 from envwright.statistics.outcomes import RolloutSample, samples_of_rollouts
 
 if TYPE_CHECKING:
+    from envwright.declarations.keys import RuleSetting, RuleSeverity
     from envwright.declarations.package import Package
     from envwright.declarations.problem import Problem
     from envwright.declarations.registry import EnvironmentEntry
-    from envwright.declarations.registry_values import RuleSetting, RuleSeverity
     from envwright.declarations.run import RunSpec
     from envwright.facts.observed import Facts, RewardFunction, Score
     from envwright.packages.release_history import ReleaseHistory

@@ -6,14 +6,14 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from envwright.declarations.keys import RuleSeverity
 from envwright.declarations.problem import DeclarationError, Problem, nearest
-from envwright.declarations.registry_values import RuleSeverity
 from envwright.declarations.tool_source import REGISTRY_FILE
 from envwright.rules.engine import all_rules, is_weaker, plugin_problems
 
 if TYPE_CHECKING:
+    from envwright.declarations.keys import RuleSetting
     from envwright.declarations.registry import Registry
-    from envwright.declarations.registry_values import RuleSetting
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from envwright.declarations.declared_text import leads_inside, read_bytes
+from envwright.declarations.document import leads_inside, read_bytes
 from envwright.declarations.package import Package
 from envwright.declarations.problem import DeclarationError
 from envwright.declarations.registry import EnvironmentEntry, Registry

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shutil
 import threading
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
+
+from envwright_worker.author_tests import CASES_FILE, ORACLE_FILE
+from envwright_worker.policies.baselines import oracle
 
 from envwright.authoring.adopting.fetching import AnySource, Candidate, SourceUnreadable, fetch
 from envwright.authoring.adopting.recognition import NoEnvironment
-from envwright.authoring.adopting.skeleton import skeletons
 from envwright.authoring.adopting.staging import (
     Adoption,
     AlreadyAdopted,
@@ -27,13 +31,13 @@ from envwright.authoring.new.write import usual_owners
 from envwright.builds.preparation import PreparationFailed, prepare
 from envwright.declarations import codeowners
 from envwright.declarations.codeowners import PLACES
+from envwright.declarations.keys import OWNER
 from envwright.declarations.package import Package
 from envwright.declarations.preparation import ProposedPreparation, preparation_lines, proposed_preparation
 from envwright.declarations.registry import EnvironmentEntry, Registry, load_registry
-from envwright.declarations.registry_values import OWNER
 from envwright.declarations.tool_source import REGISTRY_FILE
 from envwright.exit_codes import CommandError
-from envwright.facts.observed import Facts, Failure
+from envwright.facts.observed import Facts, Failure, Task
 from envwright.files.atomic_write import write_undoable
 from envwright.observing.exploration import commit_of, explored
 from envwright.observing.facts_cache import remembered
@@ -45,8 +49,10 @@ from envwright.reports.result import EnvironmentResult
 from envwright.rules.engine import GATES
 from envwright.rules.evidence import described
 from envwright.rules.schema.loading import may_fit_an_earlier_release
+from envwright.rules.suggested_code import oracle_skeleton
 from envwright.system.subprocesses import ProgramFailed
 from envwright.system.workspace import Workspace
+from envwright.text.visible_text import visible
 
 AT_ONCE = 4
 """The number of locks that are resolved at once: most of the time is waiting for the package index."""
@@ -389,3 +395,86 @@ def _complete(adoption: Adoption, ready: Path, target: Path, undo: ExitStack) ->
             if digest_of(target / name) not in (original, digest_of(file)):
                 raise RepositoryChanged(f"{adoption.folder}/{name}")
             write_undoable(target / name, file.read_bytes(), undo)
+
+
+MOST_FIELDS = 12
+LONGEST_VALUE = 60
+LONGEST_PROMPT_LINE = 96
+
+_ORACLE = '''\
+"""The replies of a perfect model, for the gates: to complete.
+
+A function returns text, or an assistant message with tool_calls. `None` means that the reply is not known: the gates
+then run the checks that need no reference reply, and stay inconclusive. While every function only returns `None`,
+replies are derived from the tasks, as without this file.
+
+{about}
+"""
+
+
+{functions}
+'''
+_REPLY = """\
+def reply(task, messages):
+    return None"""
+_CASES = """\
+# Reward unit tests: a reply and the reward that it must earn. Uncomment, and write right replies for a task.
+# `envwright rewards reply NAME TEXT --task N` shows what a reply earns.
+#
+# - name: a right reply earns everything
+#   task: {task}
+#   reply: "…"
+#   expect: {{reward: 1.0}}
+# - name: a plausible wrong reply earns nothing
+#   task: {task}
+#   reply: "…"
+#   expect: {{reward: 0.0}}
+"""
+
+
+def lacks_reference(facts: Facts) -> bool:
+    """Whether tasks were read and no derived reference reply earned anything."""
+    replies = [score for score in facts.scores if score.policy == oracle.name]
+    was_tried = "rewards" in facts.completed and bool(facts.tasks)
+    return was_tried and not any(score.reward is not None and score.reward > 0 for score in replies)
+
+
+def skeletons(facts: Facts, files: frozenset[str]) -> dict[str, str]:
+    """The files to complete, of those that the package does not have; none if a reference reply is known."""
+    if ORACLE_FILE in files or not lacks_reference(facts):
+        return {}
+    task = facts.tasks[0]
+    functions = oracle_skeleton(facts, unknown=True) or _REPLY  # for each agent without one
+    rendered = {
+        ORACLE_FILE: _ORACLE.format(about=_about(facts, task), functions=functions),
+        CASES_FILE: _CASES.format(task=task.index),
+    }
+    return {file: text for file, text in rendered.items() if file not in files}
+
+
+def _about(facts: Facts, task: Task) -> str:
+    """Details for the author: the fields of a task, its prompt, the tools."""
+    rows = [f"Task {task.index} has these fields:", "", *_fields(task.data)]
+    if prompt := _prompt(task):
+        rows += ["", f"Its prompt ends with: {prompt}"]
+    tools = facts.description.tools if facts.description else ()
+    if tools:
+        rows += ["", f"Tools: {', '.join(tools)}"]
+    return visible("\n".join(rows)).replace("\\", "\\\\").replace('"""', "'''")
+
+
+def _fields(data: Mapping[str, Any]) -> list[str]:
+    rows = [f"    {key}: {_value(value)}" for key, value in list(data.items())[:MOST_FIELDS]]
+    left = len(data) - len(rows)
+    return [*rows, *([f"    … and {left} more"] if left > 0 else [])] or ["    (none)"]
+
+
+def _value(value: Any) -> str:
+    text = " ".join(json.dumps(value, ensure_ascii=False, default=str).split())
+    return text if len(text) <= LONGEST_VALUE else f"{text[: LONGEST_VALUE - 1]}…"
+
+
+def _prompt(task: Task) -> str:
+    texts = [message.get("content") for message in task.prompt if message.get("role") == "user"]
+    lines = [line.strip() for line in str(texts[-1] if texts else "").splitlines() if line.strip()]
+    return lines[-1][:LONGEST_PROMPT_LINE] if lines else ""

@@ -26,11 +26,11 @@ from envwright.authoring.new.write import equal_lock, with_entry
 from envwright.builds.resolve import resolve_lock
 from envwright.builds.wheel import built_wheel
 from envwright.declarations.document import load_document
+from envwright.declarations.keys import ENVIRONMENT_NAME
 from envwright.declarations.package import Package, folder_of
 from envwright.declarations.problem import DeclarationError
 from envwright.declarations.references import reason_against_name
 from envwright.declarations.registry import Registry, load_registry
-from envwright.declarations.registry_values import ENVIRONMENT_NAME
 from envwright.declarations.tool_source import REGISTRY_FILE
 from envwright.declarations.yaml_edits import NoPlace
 from envwright.files.atomic_write import write_whole

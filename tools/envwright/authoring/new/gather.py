@@ -9,12 +9,11 @@ from difflib import get_close_matches
 from itertools import chain
 from pathlib import Path
 
-from envwright.authoring.dataset.huggingface import open_hub
 from envwright.authoring.dataset.layout import AnswerFormat, CodeTest, Example, UnreadableExample, example_of
+from envwright.authoring.dataset.profile import recommended_kind
 from envwright.authoring.dataset.recognition import Recognised, UnexplainedRow, layout_as, recognise
 from envwright.authoring.dataset.roles import Columns, columns_of, fields_of
-from envwright.authoring.dataset.source import DatasetSource, NumberedRow, numbered, open_local
-from envwright.authoring.dataset.summary import recommended_kind
+from envwright.authoring.dataset.source import DatasetSource, NumberedRow, numbered, open_hub, open_local
 from envwright.authoring.new.cases import text_of_answer
 from envwright.authoring.new.plan import DataOrigin, EnvironmentKind, EnvironmentPlan
 from envwright.authoring.new.render import accepting

@@ -1,4 +1,6 @@
-"""The plan of `envwright init`: files to write, files of the team that stay, and environments to declare."""
+"""`envwright init`: the plan of files to write, of files of the team that stay and of environments to declare, and its
+screen.
+"""
 
 from __future__ import annotations
 
@@ -8,8 +10,16 @@ from pathlib import Path, PurePosixPath
 from envwright import __version__
 from envwright.authoring.adopting.recognition import NoEnvironment, recognise_environment
 from envwright.authoring.new.write import with_entry
-from envwright.authoring.setup.answers import ANSWERS_FILE, Answers, Record, written_record
-from envwright.authoring.setup.files import Occupied, content_at, difference, files_of
+from envwright.authoring.setup.files import (
+    ANSWERS_FILE,
+    Answers,
+    Occupied,
+    Record,
+    content_at,
+    difference,
+    files_of,
+    written_record,
+)
 from envwright.declarations import codeowners
 from envwright.declarations.document import parse_document
 from envwright.declarations.problem import DeclarationError
@@ -17,6 +27,13 @@ from envwright.declarations.registry import load_registry, registry_of
 from envwright.declarations.tool_source import REGISTRY_FILE
 from envwright.packages.read_package import read_package
 from envwright.packages.repository import ENVIRONMENTS_FOLDER
+from envwright.reports.page import Page
+
+MOST_LINES = 8
+"""Lines that are shown of one file that stays; the JSON has all."""
+MOST_FOLDERS = 6
+PAGES = (".md",)
+"""Files of these kinds are for people: a team's own page lacks nothing."""
 
 
 @dataclass(frozen=True)
@@ -134,3 +151,74 @@ def _folders(root: Path) -> list[Path]:
         return []
     found = (one for one in sorted(parent.iterdir()) if not one.name.startswith(".") and not one.is_symlink())
     return [one for one in found if (one / "pyproject.toml").is_file()]
+
+
+def render_initial(
+    plan: InitialFiles, record: Record | None, folder: Path, *, width: int, colour: bool, dry_run: bool
+) -> str:
+    """The files that `init` wrote, those that stay, and the next command."""
+    has_repository = (folder / ".git").exists()
+    page = Page(width=width, colour=colour)
+    if record is not None:
+        page.line(f"{ANSWERS_FILE} is there: nothing to do.")
+        if record.envwright != __version__:
+            page.line(f"It is of version {record.envwright}, and this is {__version__}.")
+        page.field("next", "envwright upgrade --check", indent=0, style="bold")
+        return page.text()
+    for path in plan.written:
+        page.line(("would write  " if dry_run else "written  ", "dim"), path)
+    for kept in plan.kept:
+        _kept(page, kept)
+    _environments(page, plan)
+    if not plan.written:
+        page.line("Nothing to do.")
+    page.blank()
+    if not has_repository:
+        command = f"git init -b {plan.branch}"
+        page.field("git", f"this folder is not a git repository yet: run {command} before the first commit", indent=0)
+    page.field("next", _next_command(plan, folder), indent=0, style="bold")
+    return page.text()
+
+
+def initial_data(plan: InitialFiles) -> dict[str, object]:
+    """The result of `init` for machines."""
+    return {
+        "written": list(plan.written),
+        "kept": [{"path": one.path, "reason": one.reason, "difference": one.difference} for one in plan.kept],
+        "declared": plan.declared,
+        "undeclared": plan.undeclared,
+    }
+
+
+def _kept(page: Page, kept: KeptFile) -> None:
+    rows = kept.difference.splitlines()[2:]
+    known = {row[1:] for row in rows if not row.startswith("+")} | {""}  # a line that is only moved is not lacking
+    added = [row[1:] for row in rows if row.startswith("+") and row[1:] not in known]
+    lacking = [] if kept.path.endswith(PAGES) else added
+    said = kept.reason or ("it stays as it is, and lacks:" if lacking else "it stays as it is")
+    page.line(("kept     ", "yellow"), (kept.path, "bold"), f": {said}")
+    for line in lacking[:MOST_LINES]:
+        page.line(f"           {line}")
+    if len(lacking) > MOST_LINES:
+        page.line(f"           and {len(lacking) - MOST_LINES} more lines (--format json has all)")
+
+
+def _environments(page: Page, plan: InitialFiles) -> None:
+    if plan.declared:
+        page.field("declared", ", ".join(plan.declared), indent=0)
+    by_reason: dict[str, list[str]] = {}
+    for name, reason in plan.undeclared.items():
+        by_reason.setdefault(reason, []).append(name)
+    for reason, names in by_reason.items():
+        more = f" and {len(names) - MOST_FOLDERS} more" if len(names) > MOST_FOLDERS else ""
+        page.field("to adopt", f"{', '.join(names[:MOST_FOLDERS])}{more}: {reason}", indent=0)
+
+
+def _next_command(plan: InitialFiles, folder: Path) -> str:
+    if plan.undeclared:
+        command = f"envwright adopt {ENVIRONMENTS_FOLDER}"
+    elif plan.declared:
+        command = "envwright validate"
+    else:
+        command = "envwright adopt SOURCE, or envwright new NAME"
+    return command if folder == Path() else f"{command}, in the folder {folder}"

@@ -1,4 +1,4 @@
-"""The plan of `envwright upgrade`: a three-way merge of each file.
+"""`envwright upgrade`: a three-way merge of each file, and its screen.
 
 The base is the text that the tool wrote, from the answers file; the two sides are the team's file and the text of this
 version. A change that the tool and the team made at the same lines is not merged: the file stays as it is, and the
@@ -15,18 +15,30 @@ from pathlib import Path
 from typing import Literal
 
 from envwright import __version__
-from envwright.authoring.setup.answers import ANSWERS_FILE, Record, written_record
-from envwright.authoring.setup.files import Occupied, content_at, difference, files_of
+from envwright.authoring.setup.files import (
+    ANSWERS_FILE,
+    Occupied,
+    Record,
+    content_at,
+    difference,
+    files_of,
+    written_record,
+)
 from envwright.declarations.document import parse_document
 from envwright.declarations.problem import DeclarationError, Problem
 from envwright.declarations.registry import registry_of
 from envwright.declarations.tool_source import REGISTRY_FILE
 from envwright.files.atomic_write import remove_undoable, write_undoable
 from envwright.packages.git import git
+from envwright.reports.page import Page
+from envwright.text.plain_data import counted
 
 MOST_CONFLICTS = 127
 """The highest exit code of `git merge-file` that counts conflicts; higher ones are failures."""
 Action = Literal["write", "update", "merge", "remove", "conflict"]
+_DONE = {"write": "new", "update": "updated", "merge": "merged", "remove": "removed", "conflict": "conflict"}
+_TO_DO = {"write": "new", "update": "update", "merge": "merge", "remove": "remove", "conflict": "conflict"}
+_STYLES = {"remove": "yellow", "conflict": "red"}
 
 
 @dataclass(frozen=True)
@@ -149,6 +161,30 @@ def _is_registry(content: bytes) -> bool:
     except DeclarationError:
         return False
     return True
+
+
+def render_upgrade(upgrade: Upgrade, *, width: int, colour: bool, check: bool) -> str:
+    """Every change with its difference; conflicts come last, with the ways to settle them."""
+    page = Page(width=width, colour=colour)
+    for change in sorted(upgrade.changes, key=lambda each: each.action == "conflict"):
+        word, reason = (_TO_DO if check else _DONE)[change.action], f" ({change.reason})" if change.reason else ""
+        page.line((f"{word}: ", _STYLES.get(change.action, "green")), (change.path, "bold"), reason)
+        page.block(change.difference)
+        page.blank()
+    conflicts = upgrade.conflicts
+    if conflicts:
+        page.paragraph(
+            "Files with a conflict stay as they are. Make the shown change, as far as you want it, and keep your text:"
+        )
+        page.line(f"  envwright upgrade --keep {conflicts[0].path}")
+        page.blank()
+    changed = len(upgrade.changes) - len(conflicts)
+    if not upgrade.changes:
+        page.line(f"The files are those of version {__version__}: nothing to do.")
+    else:
+        verb = "would change" if check else "changed"
+        page.line(f"{counted(changed, 'file')} {verb}, {len(conflicts)} in conflict.")
+    return page.text()
 
 
 def as_data(upgrade: Upgrade, recorded: str) -> dict[str, object]:

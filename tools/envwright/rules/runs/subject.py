@@ -21,8 +21,8 @@ from envwright.statistics.intervals import mean
 if TYPE_CHECKING:
     from envwright_worker.splits import Split
 
+    from envwright.declarations.keys import RuleSetting
     from envwright.declarations.package import Generation
-    from envwright.declarations.registry_values import RuleSetting
     from envwright.declarations.run import RunSpec
 
 BatchUnit = Literal["rollouts", "tasks"]

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import ClassVar
 
+from envwright.declarations.keys import RuleSetting
 from envwright.declarations.problem import Problem, nearest
-from envwright.declarations.registry_values import RuleSetting
 from envwright.facts.observed import Place
 from envwright.facts.stages import needed_by
 from envwright.rules.engine import Finding, Found, Gate, Rule, Subject, all_rules, apply, rule

@@ -55,7 +55,9 @@ def tag(content: bytes) -> str:
 def dataset_hub(
     name: str, rows: list[dict[str, Any]], asked: Callable[[str, Mapping[str, str]], None] = lambda *_: None
 ) -> Iterator[str]:
-    """The address of a Hub that has these rows under this name. `asked` receives path and headers of requests."""
+    """The address of a Hub that has these rows under this name, and acme/gated. `asked` receives path and headers of
+    requests.
+    """
     held = files(rows)
     listed = [
         {"type": "file", "path": path, "size": len(content), "oid": tag(content)} for path, content in held.items()
@@ -69,7 +71,9 @@ def dataset_hub(
         def do_GET(self) -> None:
             path = unquote(urlsplit(self.path).path)
             asked(path, self.headers)
-            if path.partition("datasets/")[2].split("/")[:2] != name.split("/"):
+            if path.partition("datasets/")[2].startswith("acme/gated"):
+                self.answer(b"", 403, "GatedRepo")
+            elif path.partition("datasets/")[2].split("/")[:2] != name.split("/"):
                 self.answer(b"", 404, "RepoNotFound")
             elif (other := WANTED_COMMIT.search(path)) and other[1] not in (COMMIT, "main"):
                 self.answer(b"", 404, "RevisionNotFound")
@@ -96,7 +100,7 @@ def dataset_hub(
                 begin, _, end = self.headers["Range"].removeprefix("bytes=").partition("-")
                 first, last, status = int(begin), min(int(end or last), last), 206
             self.send_response(status)
-            if status == 404:
+            if status >= 400:
                 self.send_header("X-Error-Code", code)
             self.send_header("Content-Range", f"bytes {first}-{last}/{len(content)}")
             self.send_header("Content-Length", str(last - first + 1))

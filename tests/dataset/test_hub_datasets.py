@@ -7,52 +7,17 @@ import re
 import shutil
 import subprocess
 import sys
-import threading
-from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from dataset_hub import COMMIT, dataset_hub
+from dataset_hub import COMMIT, ROWS, dataset_hub
 from datasets.exceptions import DataFilesNotFoundError
 from envwright.authoring.dataset.source import SourceProblem, open_hub
 
 pytestmark = pytest.mark.slow
 
 ROOT = Path(__file__).parents[2]
-ANSWERS = {  # dataset → status and the Hub's own code for what is wrong
-    "acme/gated": (403, "GatedRepo"),
-    "acme/missing": (404, "RepoNotFound"),
-    "acme/known": (404, "RevisionNotFound"),
-}
-
-
-class Hub(BaseHTTPRequestHandler):
-    """Refuses every dataset in its own way."""
-
-    def do_GET(self) -> None:
-        name = next((name for name in ANSWERS if f"/datasets/{name}" in self.path), "acme/missing")
-        status, code = ANSWERS[name]
-        self.send_response(status)
-        self.send_header("X-Error-Code", code)
-        self.send_header("X-Error-Message", f"{code} on purpose")
-        self.send_header("Content-Length", "0")
-        self.end_headers()
-
-    def do_HEAD(self) -> None:
-        self.do_GET()
-
-    def log_message(self, *_: object) -> None:
-        pass
-
-
-@pytest.fixture(scope="module")
-def hub() -> Iterator[str]:
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Hub)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    yield f"http://127.0.0.1:{server.server_address[1]}"
-    server.shutdown()
 
 
 def envwright(tmp_path: Path, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
@@ -70,8 +35,9 @@ def envwright(tmp_path: Path, *arguments: str, **environment: str) -> subprocess
         (["acme/known", "--revision", "v9"], "has no revision v9", "commit, tag or branch"),
     ],
 )
-def test_open_hub_explains_refusals(hub: str, tmp_path: Path, arguments: list[str], reason: str, remedy: str):
-    done = envwright(tmp_path, "inspect", *arguments, HF_ENDPOINT=hub)
+def test_open_hub_explains_refusals(tmp_path: Path, arguments: list[str], reason: str, remedy: str):
+    with dataset_hub("acme/known", ROWS) as url:
+        done = envwright(tmp_path, "inspect", *arguments, HF_ENDPOINT=url)
     assert (done.returncode, reason in done.stderr, remedy in done.stderr) == (2, True, True), done.stderr
 
 

@@ -1,4 +1,6 @@
-"""Columns that hold more than their name says: records, marks, several labels, pairs of texts, keys."""
+"""Columns that hold more than their name says (records, marks, several labels, pairs of texts, keys), and those of
+well-known datasets, with made-up contents.
+"""
 
 from __future__ import annotations
 
@@ -173,6 +175,55 @@ SHAPES: dict[str, tuple[Callable[[int], Row], str, str]] = {  # row by its numbe
         lambda i: {"chosen": [turn("user", f"Tell me {i}"), turn("assistant", "A careful answer of many words.")],
                    "rejected": [turn("user", f"Tell me {i}"), turn("assistant", "no")]},
         "text", "A careful answer of many words.",
+    ),
+    "choices as texts beside digits (ARC)": (
+        lambda i: {"id": f"M{i}", "question": f"Q{i} what?", "answerKey": "1234"[i % 4],
+                   "choices": {"text": ["a1", "b1", "c1", "d1"], "label": ["1", "2", "3", "4"]}},
+        "choice", "B",
+    ),
+    "accepted spans beside a context (SQuAD)": (
+        lambda i: {"id": str(i), "title": "T", "context": f"The town of Foo{i} was founded in {1900 + i}.",
+                   "question": f"When was Foo{i} founded?",
+                   "answers": {"text": [f"in {1900 + i}"], "answer_start": [3]}},
+        "text", "in 1905",
+    ),
+    "a value beside its aliases (TriviaQA)": (
+        lambda i: {"question": f"Who wrote book {i}?", "question_id": f"t{i}",
+                   "answer": {"value": f"Author Name {i}", "aliases": ["A", "B"], "normalized_value": f"author {i}"}},
+        "text", "Author Name 5",
+    ),
+    "endings and the number of the right one (HellaSwag)": (
+        lambda i: {"ind": i, "ctx": f"A man {i} goes to", "endings": ["a b", "c d", "e f", "g h"], "label": str(i % 4)},
+        "choice", "B",
+    ),
+    "two solutions of a goal (PIQA)": (
+        lambda i: {"goal": f"To open jar {i}, you should", "sol1": f"turn it {i}", "sol2": "hit it", "label": i % 2},
+        "choice", "B",
+    ),
+    "a label beside a sentence (CoLA)": (
+        lambda i: {"sentence": f"The dog {i} barks.", "label": i % 2, "idx": i}, "label", "1",
+    ),
+    "names of one letter": (lambda i: {"q": f"What is {i} squared?", "a": i * i}, "number", "25"),
+    "a preferred text": (
+        lambda i: {"prompt": f"Say hi {i}", "chosen": "Hello my dear friend, how are you doing this fine day?",
+                   "rejected": "no"},
+        "text", "Hello my dear friend, how are you doing this fine day?",
+    ),
+    "several units": (
+        lambda i: {"question": f"How long is {i}?", "answer": f"{i} {'cm' if i % 2 else 'm'}"}, "text", "5 cm",
+    ),
+    "tags as lists": (
+        lambda i: {"title": f"Post {i} on things", "tags": ["a", "b"] if i % 2 else ["c"]}, "list", "a|b",
+    ),
+    "four options and a position (MedMCQA)": (
+        lambda i: {"id": f"u{i}", "question": f"Drug {i}?", "opa": "a x", "opb": "b x", "opc": "c x", "opd": "d x",
+                   "cop": i % 4, "choice_type": "single", "exp": "..", "subject_name": "P"},
+        "choice", "B",
+    ),
+    "a premise and two choices (COPA)": (
+        lambda i: {"premise": f"The man {i} fell.", "choice1": "He slipped.", "choice2": "He sang.",
+                   "question": "cause", "idx": i, "label": i % 2},
+        "choice", "B",
     ),
 }  # fmt: skip
 

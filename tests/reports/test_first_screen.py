@@ -113,6 +113,11 @@ def test_first_screen_of_an_interruption_counts_what_has_no_verdict() -> None:
     assert first_screen(many).cost == "4 environments have no verdict."
 
 
+def test_first_screen_of_an_interruption_after_a_pass_names_what_is_unfinished() -> None:
+    screen = first_screen(interrupted())
+    assert screen.verdict.startswith("interrupted, partial report: word-sort unfinished, 1 passed; ")
+
+
 def test_first_screen_of_a_pass_is_its_verdict() -> None:
     screen = first_screen(passing())
     assert screen == FirstScreen("gsm8k; from the cache", command="", environment="", cost="")

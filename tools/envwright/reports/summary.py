@@ -99,9 +99,8 @@ def _outcomes(result: ValidationResult) -> str:
         return name if is_named else f"{name} {'unfinished' if left else _VERDICT_WORDS[verdict]}"
     if not names and not result.problems:
         return f"{counts['pass']} environments"
-    parts = [(counts[verdict], words) for verdict, words in _VERDICT_WORDS.items() if counts[verdict]]
-    parts += [(left, "unfinished")] if left else []
-    (first, words), *others = parts
+    *not_passed, passed = ((counts[verdict], words) for verdict, words in _VERDICT_WORDS.items())
+    (first, words), *others = (each for each in (*not_passed, (left, "unfinished"), passed) if each[0])
     begin = names[0] if len(names) == 1 else counted(first, "environment")
     return ", ".join([f"{begin} {words}", *(f"{count} {words}" for count, words in others)])
 

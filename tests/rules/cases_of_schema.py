@@ -298,6 +298,7 @@ CASES = {
             "keys": also_shipped("plain_sums/.env"),
             "a lock": also_shipped("requirements.lock"),
             "another package": also_shipped("helpers/__init__.py"),
+            "tests in the wheel's data": also_shipped("plain_sums-0.1.0.data/purelib/tests/oracle.py"),
             "a module that it imports": subject(
                 wheel={"files": (*WHEEL_FILES, "helper.py")}, package={"helpers": {"helper"}}
             ),
@@ -310,6 +311,9 @@ CASES = {
             "a dependency": also_shipped("verifiers/__init__.py"),
             "compiled": also_shipped("_socket.cpython-311-x86_64-linux-gnu.so"),
             "code at every start": also_shipped("plain_sums.pth"),
+            "code at every start, in the wheel's data": also_shipped(
+                "plain_sums-0.1.0.data/data/lib/python3.11/site-packages/plain_sums.pth"
+            ),
         },
         silent={"data": also_shipped("json.txt")},
     ),

@@ -69,6 +69,8 @@ _OF_EARLY_V1 = re.compile(r"\b(?:Taskset|TasksetConfig|Harness|HarnessConfig|Env
 """What environments of an early `verifiers.v1` find neither in verifiers itself nor in the later classes."""
 _TASK_COLUMN = re.compile(r"(the dataset has a column `(?:task|info)` .*): rename it")
 """The message of the worker's adapter for v0."""
+_AT_TOP_LEVEL = re.compile(r"[^/]+\.data/(?:purelib|platlib|data/(?:.*/)?(?:site|dist)-packages)/(.+)")
+"""A file of a wheel's data that installers put beside its top-level names."""
 _IN_WHEEL = re.compile(r"/\.envwright/wheels/[^'\"\s]+/site/([^'\"\s]+)")
 
 
@@ -477,7 +479,7 @@ def wheel_contains_strays(subject: Subject) -> Iterator[Found]:
     if wheel is None:
         return
     package, place = subject.package, in_pyproject(subject.package, "build-system")
-    strays = [name for name in wheel.files if _is_stray(name, package.module)]
+    strays = [name for name in wheel.files if _is_stray(_installed(name), package.module)]
     strays.sort(key=lambda name: name == LOCK_FILE)  # the files of the author first
     needed = package.helpers - OUT_OF_PLACE
     helpers = {name for name in strays if imported_as(name) in needed and name.endswith(".py")}
@@ -539,7 +541,7 @@ def wheel_shadows_others(subject: Subject) -> Iterator[Found]:
     pins = subject.package.lock.pins if subject.package.lock else {}
     taken = {folder_of(name): f"the package {name} in the lock" for name in pins}
     taken |= {folder_of(name): f"Python's own module {name}" for name in sys.stdlib_module_names}
-    for name in dict.fromkeys(filter(None, map(imported_as, wheel.files))):
+    for name in dict.fromkeys(filter(None, map(imported_as, map(_installed, wheel.files)))):
         # as pip and Python compare names on a case-insensitive disk
         whose = "the code that Python runs at its start" if name.endswith(".pth") else taken.get(folder_of(name))
         if whose is not None:
@@ -548,6 +550,12 @@ def wheel_shadows_others(subject: Subject) -> Iterator[Found]:
                 Evidence(details={"found": name, "contains": list(wheel.files[:_LISTED])}),
                 in_pyproject(subject.package, "build-system"),
             )
+
+
+def _installed(name: str) -> str:
+    """Where a file of the wheel lies once it is installed, as seen from the folder of installed packages."""
+    moved = _AT_TOP_LEVEL.fullmatch(name)
+    return moved[1] if moved else name
 
 
 def imported_as(name: str) -> str | None:

@@ -16,14 +16,18 @@ from envwright import exit_codes
 from envwright.cli.main import main
 from envwright.declarations.package import Package
 from envwright.declarations.registry import EnvironmentEntry, load_registry
+from envwright.facts.observed import Facts
+from envwright.facts.recordings import RecordedScore, RecordingFacts
 from envwright.facts.transcripts import packed
 from envwright.release.ledger import LedgerEntry, ReleaseLedger, ReleaseResult
 from envwright.release.plan import Desired, ReleaseStep
 from envwright.reports.html.page import templates
-from envwright.reports.result import ComparedRecording, EnvironmentResult, json_parts
+from envwright.reports.result import ComparedRecording, EnvironmentResult, environment_result, json_parts
 from envwright.reports.run_report import RunReport, write_run
 from envwright.reports.site.build import Catalogue, ListedEnvironment, model_table, readme_html, site_files
 from envwright.reports.transcripts.beside import safe_key, script_of, transcripts_file
+from envwright.rules.verdict import GateVerdict, Judgement
+from envwright.statistics.baseline import measures
 from sample_reports import sample_report
 from sample_results import HOSTILE
 
@@ -259,6 +263,23 @@ def test_model_table_has_the_latest_recording_of_each_model() -> None:
     assert table.rows[0][1][0] is not None
     assert table.rows[0][1][0].interval == "0.10 to 0.90"
     assert table.rows[0][1][0].about == "64 rollouts, version 0.1.0, 2026-11-02"
+
+
+def test_site_shows_a_recorded_mean_whose_bounds_are_not_known(tmp_path: Path) -> None:
+    baseline = {
+        "model": "m/1",
+        "scored": 2,
+        **measures([RecordedScore(1, 0, "k", 1.5, {}), RecordedScore(2, 0, "k", 2, {})], float),
+    }
+    facts = Facts("a", "k", "d", recordings=(RecordingFacts("recordings/m.jsonl.gz", "x", baseline),))
+    package, judgement = (
+        replace(PACKAGE, folder=tmp_path),
+        Judgement("pass", {"distribution": GateVerdict("distribution", "pass", "")}, ()),
+    )
+    proven = environment_result(package, facts, judgement, root=tmp_path, cached=False, seconds=1.0)
+    files = dict(site_files(Catalogue("acme", (replace(LISTED, proven=proven),))))
+    assert "1.75" in files["index.html"]
+    assert "1.750" in files["environments/a/index.html"]
 
 
 def test_model_table_leaves_scripted_policies_out() -> None:

@@ -132,6 +132,7 @@ class ComparedRecording:
     scored: Any = None
     mean: Any = None
     interval: Any = None
+    """Of the mean; `None` if its bounds are not known."""
     confidence: Any = None
     digest: Any = None
     functions: Any = None
@@ -438,6 +439,8 @@ def _located(mutation: Mutation | None, in_repository: Located) -> Mutation | No
 def _compared(recording: RecordingFacts) -> ComparedRecording:
     baseline = plain_data(recording.baseline)
     speaker = baseline.get("model") or baseline.get("policy")
+    if None in (baseline.get("interval") or ()):  # of one task whose rewards leave 0 to 1
+        baseline["interval"] = None
     return ComparedRecording(
         file=recording.file,
         speaker=None if speaker is None else str(speaker),

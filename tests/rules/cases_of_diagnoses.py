@@ -381,6 +381,9 @@ CASES = {
             "noisy": evaluated(lambda step: 0.4 + 0.9 * wave(step), every=20),
             "no rise of either": evaluated(lambda _: 0.2, steps(100, lambda step: 0.4 + 0.02 * wave(step))),
             "not evaluated": run(rising()),
+            "little of what few steps show of the range": replace(
+                evaluated(lambda _: 5.0, steps(16, lambda step: 5 + 0.02 * step), every=2), highest=None
+            ),
             "of another environment": replace(
                 evaluated(lambda _: 0.2), spec=spec_of({**SOUND, "eval": {"environments": [{"id": "another"}]}})
             ),

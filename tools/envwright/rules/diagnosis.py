@@ -149,7 +149,7 @@ class RunLog:
     def width(self) -> float:
         """The range of the reward, or 1 if it is empty; without a declared highest reward it ends at 1, or at what was
         seen above it."""
-        known = [each for each in (self.reward, self.series.get("reward_max")) if each is not None]
+        known = [self.series[name] for name in ("reward", "reward_max") if name in self.series]
         highest = max([1.0, *(max(each.values) for each in known)]) if self.highest is None else self.highest
         return highest - self.floor if highest > self.floor else 1.0
 

@@ -318,9 +318,9 @@ def test_reply_text_of_conversation_has_line_per_turn() -> None:
     conversation = (
         {"role": "assistant", "content": None, "tool_calls": [call]},
         {"role": "tool", "content": "1"},
-        {"role": "assistant", "content": [{"type": "text", "text": "One."}]},
+        {"role": "assistant", "content": [{"type": "text", "text": "One."}], "tool_calls": [{"function": "add"}]},
     )
-    assert reply_text(conversation) == '[assistant]\n    calls add({"a": 1})\n[tool] 1\n[assistant] One.'
+    assert reply_text(conversation) == '[assistant]\n    calls add({"a": 1})\n[tool] 1\n[assistant] One.\n    calls ?()'
     assert reply_text(()) == ""
 
 

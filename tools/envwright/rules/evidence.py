@@ -271,8 +271,9 @@ def _lines(message: Message) -> list[str]:
     lines = [f"[{message.get('role', '?')}] {text_of(message)}".rstrip()]
     calls = message.get("tool_calls") or ()
     for call in calls if isinstance(calls, (list, tuple)) else ():
-        function = call.get("function", call) if isinstance(call, Mapping) else {}
-        arguments = function.get("arguments", "") if isinstance(function, Mapping) else ""
+        call = call if isinstance(call, Mapping) else {}
+        function = held if isinstance(held := call.get("function"), Mapping) else call
+        arguments = function.get("arguments", "")
         written = arguments if isinstance(arguments, str) else json.dumps(arguments, ensure_ascii=False)
         lines.append(f"    calls {function.get('name', '?')}({written})")
     return lines

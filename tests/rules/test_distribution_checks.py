@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 import random
+from dataclasses import replace
 from statistics import fmean
 
 import pytest
@@ -80,6 +81,21 @@ def test_finding_asks_for_rollouts_of_each_if_all_tasks_were_read(size, asks):
     )
     messages = [each.message for each in judge(made, ["distribution"]).findings if each.rule == "DST002"]
     assert [asks in message for message in messages] == [True]
+
+
+@pytest.mark.parametrize(
+    ("groups", "error", "rule", "more"),
+    [
+        ([[0.0]] * 10, "timeout", "DST011", "about 12 more rollouts (12 more tasks) would decide"),
+        ([[0.0] * 10], None, "DST011", "about 20 more rollouts (2 more tasks) would decide"),
+        ([[0.0] * 10], None, "DST002", "with one task there is no interval"),
+    ],
+    ids=["incidents of rollouts without a reward", "incidents of one task", "rewards of one task"],
+)
+def test_check_asks_for_more_of_the_rollouts_that_it_measured(groups, error, rule, more):
+    made = sample(*groups)
+    lost = replace(made, outcomes=tuple(replace(each, error=error) for each in made.outcomes))
+    assert more in next(each.more for each in checks_of(lost, GATE) if each.rule == rule)
 
 
 def test_check_of_one_task_that_is_all_has_an_interval():

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
@@ -22,7 +22,7 @@ from envwright.statistics.outcomes import grouped
 
 if TYPE_CHECKING:
     from envwright.declarations.registry import DistributionGate
-    from envwright.statistics.outcomes import RolloutOutcome, RolloutSample
+    from envwright.statistics.outcomes import RolloutOutcome, RolloutSample, TaskId
 
 CheckAnswer = Literal["pass", "fail", "inconclusive"]
 MIN_COVERAGE = 0.9
@@ -66,30 +66,42 @@ def side(estimate: Estimate, bound: float, *, above: bool) -> CheckAnswer:
 
 
 def check(
-    rule: str, name: str, estimate: Estimate, bound: float, sample: RolloutSample, *, above: bool
+    rule: str,
+    name: str,
+    estimate: Estimate,
+    bound: float,
+    sample: RolloutSample,
+    *,
+    above: bool,
+    of: Mapping[TaskId, Sequence[RolloutOutcome]] | None = None,
 ) -> MeasuredCheck:
-    """A share, mean or deviation against its bound; a bound at the end of the possible range requires nothing."""
+    """A share, mean or deviation against its bound; a bound at the end of the possible range requires nothing.
+
+    `of` are the rollouts that were measured, those with a reward by default.
+    """
     asks_nothing = bound <= 0 if above else bound >= 1
     answer = "pass" if asks_nothing else side(estimate, bound, above=above)
-    more = more_needed(estimate, bound, sample) if answer == "inconclusive" else ""
+    more = _more_needed(estimate, bound, sample, of or sample.by_task) if answer == "inconclusive" else ""
     needed = f"{'>' if above else '<'} {bound:g}"
     return MeasuredCheck(estimate.value, estimate.low, estimate.high, rule, name, bound, above, needed, answer, more)
 
 
-def more_needed(estimate: Estimate, bound: float, sample: RolloutSample) -> str:
+def _more_needed(
+    estimate: Estimate, bound: float, sample: RolloutSample, measured: Mapping[TaskId, Sequence[RolloutOutcome]]
+) -> str:
     """The number of further rollouts that would separate the interval from the bound."""
     fold = fold_that_decides(estimate, bound)
-    tasks = len(sample.by_task)
-    if tasks < 2 and sample.could_have(2):
+    tasks, count = len(measured), sum(map(len, measured.values()))
+    if fold is None and tasks < 2 and sample.could_have(2):
         return "rollouts of more tasks would decide; with one task there is no interval"
     if fold is None:
         return "it is exactly on the bound: no feasible number of rollouts would decide"
     more_tasks = max(1, math.ceil(tasks * (fold - 1)))
     if not sample.could_have(tasks + more_tasks):
         every = len(sample.all_tasks)
-        each = math.ceil(max(sample.per_task, len(sample.scored) * fold / every))
+        each = math.ceil(max(count / tasks, count * fold / every))
         return f"about {each:,} rollouts of each task (-n {every} -r {each}) would decide at the same rates"
-    rollouts = math.ceil(more_tasks * sample.per_task)
+    rollouts = math.ceil(more_tasks * count / tasks)
     return f"about {rollouts:,} more rollouts ({more_tasks:,} more tasks) would decide at the same rates"
 
 
@@ -155,11 +167,11 @@ def incidents(sample: RolloutSample, gate: DistributionGate) -> list[MeasuredChe
         ("DST012", "rollouts out of time", gate.max_timeouts, lambda each: each.error == "timeout"),
         ("DST013", "rollouts that break", gate.max_errors, lambda each: each.error in ("environment", "harness")),
     )
-    found = []
+    found, tasks = [], grouped(own)
     for rule, name, bound, happened in kinds if own else ():
-        hits = [[happened(each) for each in group] for group in grouped(own).values()]
+        hits = [[happened(each) for each in group] for group in tasks.values()]
         estimate = clustered_share(sample.draws(hits), sample.confidence)
-        found.append(check(rule, f"share of {name}", estimate, bound, sample, above=False))
+        found.append(check(rule, f"share of {name}", estimate, bound, sample, above=False, of=tasks))
     return found
 
 

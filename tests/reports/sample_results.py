@@ -141,6 +141,11 @@ def interrupted() -> ValidationResult:
     )
 
 
+def found(*findings: Finding) -> ValidationResult:
+    """One environment fails with these findings alone."""
+    return ValidationResult("fail", (replace(FAILING, findings=findings),))
+
+
 def hostile() -> ValidationResult:
     """Text from replies and code of others, everywhere it can come from."""
     finding = Finding(

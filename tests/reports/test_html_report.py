@@ -22,7 +22,7 @@ from envwright.reports.written import read_diff, write_page, write_reports
 from envwright.rules.engine import Finding
 from envwright.rules.evidence import Evidence, ShownReply
 from envwright.rules.profiles import Group, RewardProfile
-from sample_results import ALL_PASS, FAILING, HOSTILE, MISSED_GOLD, mixed
+from sample_results import ALL_PASS, FAILING, HOSTILE, MISSED_GOLD, found, mixed
 
 
 def embedded_in(text: str) -> list[dict[str, Any]]:
@@ -68,7 +68,7 @@ def test_html_page_has_lines_of_files_that_findings_name() -> None:
 
 def test_html_page_shortens_texts_until_it_fits(monkeypatch: pytest.MonkeyPatch) -> None:
     long = Finding("RWD001", "rewards", "error", "m", "f", Evidence(reply=ShownReply(0, "x" * 100_000)))
-    result = ValidationResult("fail", (replace(FAILING, findings=(long,)),))
+    result = found(long)
     assert "x" * 100_000 in render_page(result)
     monkeypatch.setattr(page, "LIMIT_BYTES", 30_000)
     cut = render_page(result)

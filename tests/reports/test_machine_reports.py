@@ -19,6 +19,7 @@ from sample_results import (
     IGNORED,
     MISSED_GOLD,
     THIN,
+    found,
     hostile,
     interrupted,
     mistaken,
@@ -90,8 +91,7 @@ def test_junit_marks_declaration_problems_and_interruption() -> None:
 
 
 def test_junit_joins_findings_of_one_rule_in_one_case() -> None:
-    many = replace(FAILING, findings=(MISSED_GOLD,) * 30)
-    text = cases(ValidationResult("fail", (many,)))["reverse-text/rewards: RWD001"][0].text or ""
+    text = cases(found(*[MISSED_GOLD] * 30))["reverse-text/rewards: RWD001"][0].text or ""
     assert text.count(MISSED_GOLD.message) == 20
     assert text.endswith("and 10 more; all are in validate.json")
 
@@ -105,13 +105,12 @@ def test_markdown_page_of_mixed_run_has_table_and_findings() -> None:
     assert "**Fix:** Compare the parsed answer as a number, not as text." in page
     assert page.index("**Fix:** Compare") < page.index("three zeros")
     assert "Ignored: listing is the task" in page
-    assert "\n\n**Next:** `envwright explain RWD001` for `reverse-text`\n\n**Otherwise:** Training" in page
 
 
 def test_markdown_page_has_further_examples_of_a_finding_closed() -> None:
     replies = (Evidence(reply=ShownReply(3, "one hundred")), Evidence(reply=ShownReply(4, "a dozen")))
     further = replace(MISSED_GOLD, evidence=Evidence(more=replies))
-    page = render_markdown(ValidationResult("fail", (replace(FAILING, findings=(further,)),)))
+    page = render_markdown(found(further))
     assert "<details><summary>2 more examples</summary>\n\n```text\ntask 3\none hundred\n```\n" in page
     assert "a dozen" in page
 
@@ -161,5 +160,5 @@ def test_annotations_name_file_and_line() -> None:
 
 def test_annotations_escape_percent_and_omit_foreign_files() -> None:
     finding = replace(MISSED_GOLD, message="100% of\nall", file="/usr/lib/python/random.py", line=3)
-    line = render_annotations(ValidationResult("fail", (replace(FAILING, findings=(finding,)),)))[0]
+    line = render_annotations(found(finding))[0]
     assert line.startswith("::error title=RWD001 reverse-text::100%25 of%0Aall%0AFix")

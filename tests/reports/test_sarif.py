@@ -11,7 +11,7 @@ from envwright.reports.documentation import rule_address
 from envwright.reports.result import ValidationResult
 from envwright.reports.sarif import MOST_RESULTS, render_sarif
 from envwright.rules.engine import Finding
-from sample_results import FAILING, IGNORED, MISSED_GOLD, mistaken, mixed, passing
+from sample_results import IGNORED, MISSED_GOLD, found, mistaken, mixed, passing
 
 
 def run_of(result: ValidationResult) -> dict[str, Any]:
@@ -37,7 +37,7 @@ def test_sarif_finding_has_place_fix_and_reply() -> None:
 @pytest.mark.parametrize("file", [None, "/usr/lib/python3/x.py", "../../../elsewhere.py"])
 def test_sarif_finding_without_place_points_at_package(file: str | None) -> None:
     finding = replace(MISSED_GOLD, file=file, line=None if file is None else 3)
-    [result] = run_of(ValidationResult("fail", (replace(FAILING, findings=(finding,)),)))["results"]
+    [result] = run_of(found(finding))["results"]
     assert place(result) == ("environments/reverse_text/pyproject.toml", None)
 
 
@@ -47,9 +47,9 @@ def test_sarif_levels_separate_failures_warnings_and_advice() -> None:
 
 
 def test_sarif_ignored_finding_is_suppressed() -> None:
-    found = {one["ruleId"]: one for one in run_of(mixed())["results"]}
-    assert found["RWD007"]["suppressions"][0]["justification"] == IGNORED.reason
-    assert "suppressions" not in found["RWD001"]
+    results = {one["ruleId"]: one for one in run_of(mixed())["results"]}
+    assert results["RWD007"]["suppressions"][0]["justification"] == IGNORED.reason
+    assert "suppressions" not in results["RWD001"]
 
 
 def test_sarif_infrastructure_failure_is_not_a_result() -> None:
@@ -78,15 +78,13 @@ def test_sarif_fingerprint_is_stable_and_unique() -> None:
     def prints(result: ValidationResult) -> list[str]:
         return [one["partialFingerprints"]["envwright/v1"] for one in run_of(result)["results"]]
 
-    twice = ValidationResult("fail", (replace(FAILING, findings=(MISSED_GOLD, MISSED_GOLD)),))
-    other_words = ValidationResult("fail", (replace(FAILING, findings=(replace(MISSED_GOLD, message="3 of 9"),)),))
-    assert len(set(prints(twice))) == 2
-    assert prints(twice)[0] == prints(other_words)[0]
+    twice = prints(found(MISSED_GOLD, MISSED_GOLD))
+    assert len(set(twice)) == 2
+    assert prints(found(replace(MISSED_GOLD, message="3 of 9"))) == twice[:1]
 
 
 def test_sarif_keeps_heaviest_results_at_the_limit() -> None:
     advice = Finding("SCH010", "schema", "advice", "a", "b")
-    many = ValidationResult("fail", (replace(FAILING, findings=(*[advice] * MOST_RESULTS, MISSED_GOLD)),))
-    results = run_of(many)["results"]
+    results = run_of(found(*[advice] * MOST_RESULTS, MISSED_GOLD))["results"]
     assert len(results) == MOST_RESULTS
     assert results[0]["ruleId"] == "RWD001"

@@ -2,6 +2,7 @@
 
 import re
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from envwright.facts.mutation import Mutant, Mutation
@@ -9,6 +10,7 @@ from envwright.facts.search import Search
 from envwright.reports.documentation import rule_address
 from envwright.reports.markdown import render_markdown
 from envwright.reports.result import ValidationResult
+from envwright.reports.summary import next_command
 from envwright.reports.terminal import MOST_SENTENCES, render_text
 from envwright.rules.evidence import EarnedReward, Evidence, ShownFailure, ShownReply
 from sample_results import (
@@ -17,6 +19,7 @@ from sample_results import (
     FAILING,
     MISSED_GOLD,
     TIMEOUT,
+    found,
     hostile,
     interrupted,
     mistaken,
@@ -135,84 +138,81 @@ def test_terminal_report_exceeds_width_only_for_paths_and_commands() -> None:
 
 
 def test_interrupted_run_lists_unfinished_and_next_command() -> None:
-    text = render_text(interrupted())
-    assert "interrupted, partial report" in text
-    assert text.endswith(
+    assert render_text(interrupted()).endswith(
         "unfinished word-sort\nnext       envwright validate word-sort\nuntil then word-sort has no verdict.\n"
     )
 
 
-def test_next_command_fixes_the_first_finding_or_explains_it() -> None:
-    stale = replace(MISSED_GOLD, fix="Renew the lock with `envwright lock NAME` and read the errors of uv.")
-    failing = replace(FAILING, findings=(stale,))
-    assert "\nnext       envwright lock reverse-text\n" in render_text(ValidationResult("fail", (failing,)))
-    assert "\nnext       envwright explain RWD001  for reverse-text\n" in render_text(mixed())
-
-
-@pytest.mark.parametrize("inconclusive", [True, False], ids=["it decided", "nothing else is known"])
-def test_next_command_gives_the_time_that_was_too_short(inconclusive: bool) -> None:
-    fix = "Make scoring faster, or give it the time: `gates: {budget: 240}` below reverse-text in registry.yaml."
-    short = replace(MISSED_GOLD, rule="RWD096", severity="advice", inconclusive=inconclusive, fix=fix)
-    waiting = replace(FAILING, verdict="inconclusive", findings=(ADVICE, short))
-    then = "write gates: {budget: 240} below reverse-text in registry.yaml, then envwright validate reverse-text"
-    assert f"next       {then}\n" in render_text(ValidationResult("inconclusive", (waiting,)), width=140)
+LOCK = "then `envwright lock reverse-text`."
+SHORT = "Make scoring faster, or give it the time: `gates: {budget: 240}` below reverse-text in registry.yaml."
+GIVE_TIME = "write gates: {budget: 240} below reverse-text in registry.yaml, then envwright validate reverse-text"
+ARGUMENTS = "args: {a: {b: 1}, num_examples: 100} below reverse-text in registry.yaml"
+FEWER = "Load fewer tasks: `args: {a: {b: 1}, num_examples: 100}` below reverse-text in registry.yaml."
+NO_GAMES = "verifiers 0.3.1 has no verifiers.games. Import it from where it is now. Or require a release with "
 
 
 @pytest.mark.parametrize(
-    ("fix", "step"),
+    ("finding", "step"),
     [
+        ({"fix": "Renew the lock with `envwright lock NAME` and read the errors."}, "envwright lock reverse-text"),
+        ({"fix": SHORT, "severity": "advice", "inconclusive": True}, GIVE_TIME),
+        ({"fix": SHORT, "severity": "advice"}, GIVE_TIME),
         (
-            "Declare `[tool.envwright.reward] max = 1`, if right replies earn no more: a.jsonl has that.",
+            {"fix": FEWER, "inconclusive": True},
+            f"write {FEWER[18:-1].replace('`', '')}, then envwright validate reverse-text",
+        ),
+        (
+            {"fix": "Declare `[tool.envwright.reward] max = 1`, if right replies earn no more: a.jsonl has that."},
             "if right replies earn no more, declare [tool.envwright.reward] max = 1, then "
             "envwright validate reverse-text",
         ),
         (
-            'Write `"verifiers>=0.3.1,<0.4"` in project.dependencies, then `envwright lock reverse-text`.',
+            {"fix": f'Write `"verifiers>=0.3.1,<0.4"` in project.dependencies, {LOCK}'},
             'write "verifiers>=0.3.1,<0.4" in project.dependencies, then envwright lock reverse-text',
         ),
         (
-            "verifiers 0.3.1 has no verifiers.games. Import it from where it is now. Or require a release with "
-            "verifiers.games in project.dependencies, then `envwright lock reverse-text`.",
+            {"fix": f"{NO_GAMES}verifiers.games in project.dependencies, {LOCK}"},
             "require a release with verifiers.games in project.dependencies, then envwright lock reverse-text",
         ),
     ],
+    ids=[
+        *("a command", "time for what decided", "time where nothing else is known", "arguments", "a maximum"),
+        *("a requirement before the lock", "a requirement behind another way"),
+    ],
 )
-def test_next_command_changes_the_requirement_before_the_lock(fix: str, step: str) -> None:
-    failing = replace(FAILING, findings=(replace(MISSED_GOLD, rule="SCH041", fix=fix),))
-    assert f"\nnext       {step}\n" in render_text(ValidationResult("fail", (failing,)), width=140)
-
-
-def test_next_command_declares_the_arguments_that_a_fix_proposes() -> None:
-    fix = "Load fewer tasks: `args: {a: {b: 1}, num_examples: 100}` below reverse-text in registry.yaml."
-    late = replace(FAILING, verdict="inconclusive", findings=(replace(MISSED_GOLD, inconclusive=True, fix=fix),))
-    text = render_text(ValidationResult("inconclusive", (late,)), width=140)
-    assert "\nnext       write args: {a: {b: 1}, num_examples: 100} below reverse-text in registry.yaml, then" in text
+def test_next_command_is_the_step_that_the_fix_proposes(finding: dict[str, Any], step: str) -> None:
+    is_open = finding.keys() & {"inconclusive", "severity"}
+    failing = replace(
+        FAILING,
+        verdict="inconclusive" if is_open else "fail",
+        findings=(*([ADVICE] if is_open else []), replace(MISSED_GOLD, **finding)),
+    )
+    assert next_command(ValidationResult(failing.verdict, (failing,))) == step
 
 
 def test_next_command_explains_a_known_cause_rather_than_gives_more_time() -> None:
     short = replace(MISSED_GOLD, rule="RWD095", severity="advice", fix="Give it `gates: {budget: 240}`.")
     known = replace(MISSED_GOLD, rule="RWD032", ignored=True, known=True, waiting=("SMK001",))
     waiting = replace(FAILING, verdict="inconclusive", findings=(short, known))
-    text = render_text(ValidationResult("inconclusive", (waiting,)), width=140)
-    assert "\nnext       envwright explain RWD032\n" in text
+    assert next_command(ValidationResult("inconclusive", (waiting,))) == "envwright explain RWD032"
 
 
 def test_terminal_empty_reply_is_marked_empty() -> None:
     finding = replace(MISSED_GOLD, evidence=Evidence(reply=ShownReply(0, ""), earned=EarnedReward(None)))
-    text = render_text(ValidationResult("fail", (replace(FAILING, findings=(finding,)),)))
+    text = render_text(found(finding))
     assert "    reply      (empty)\n    reward     none\n" in text
 
 
 def test_terminal_long_reply_is_shortened_with_length() -> None:
     finding = replace(MISSED_GOLD, evidence=Evidence(reply=ShownReply(0, "x" * 200_000)))
-    text = render_text(ValidationResult("fail", (replace(FAILING, findings=(finding,)),)), verbose=True)
+    text = render_text(found(finding), verbose=True)
     assert "reply (200,000 characters)" in text
     assert len(text) < 4_000
 
 
 def test_many_findings_of_one_rule_are_shown_once() -> None:
     twelve = tuple(replace(MISSED_GOLD, message=f"task {number} earns 0.2") for number in range(12))
-    result = ValidationResult("fail", (replace(FAILING, findings=twelve),))
+    result = found(*twelve)
     text = render_text(result)
     assert text.count("RWD001 error:") == 1
     assert "also: 11 errors (RWD001)" in text
@@ -266,14 +266,14 @@ def test_terminal_shows_the_innermost_own_line_of_a_raising_reward() -> None:
     )
     shown = Evidence(failure=ShownFailure("ValueError: no", "raised", raised))
     finding = replace(MISSED_GOLD, evidence=shown, file="environments/reverse_text/mine/numbers.py", line=7)
-    text = render_text(ValidationResult("fail", (replace(FAILING, findings=(finding,)),)))
+    text = render_text(found(finding))
     assert "    raised     return int(text)\n    fix" in text
 
 
 def test_terminal_never_cuts_the_command_that_adds_the_case() -> None:
     command = "Add the case that is shown: `envwright cases add capital-cities RWD085`."
     finding = replace(MISSED_GOLD, fix=f"{'Read one final answer, compare all of it. ' * 5}{command}")
-    text = " ".join(render_text(ValidationResult("fail", (replace(FAILING, findings=(finding,)),))).split())
+    text = " ".join(render_text(found(finding)).split())
     assert f"… {command}" in text
 
 
@@ -282,7 +282,7 @@ def test_terminal_cuts_a_long_fix_before_a_command(width: int) -> None:
     command = f"`envwright lock {'words-' * 12}in-order`"
     fix = f"{'Import it from where it is. ' * 4}Or require a later release, then {command}."
     finding = replace(MISSED_GOLD, fix=fix)
-    text = render_text(ValidationResult("fail", (replace(FAILING, findings=(finding,)),)), width=width)
+    text = render_text(found(finding), width=width)
     shown = text.partition("    fix ")[2].partition("\n\n")[0]
     assert "…" in shown
     assert "`" not in shown
@@ -299,7 +299,7 @@ def test_long_list_of_passed_environments_is_counted() -> None:
 def test_ready_case_can_be_pasted_as_printed() -> None:
     case = '- name: "x"\n  task: 0\n  reply: "a"\n  expect: {reward: 0}'
     finding = replace(MISSED_GOLD, evidence=Evidence(ready_case=case))
-    text = render_text(ValidationResult("fail", (replace(FAILING, findings=(finding,)),)), verbose=True)
+    text = render_text(found(finding), verbose=True)
     assert f"\n{case}\n" in text
 
 
@@ -308,8 +308,7 @@ def test_declaration_can_be_pasted_as_printed() -> None:
     command = "      command: python -c \"import nltk; nltk.download('punkt_tab', raise_on_error=True)\""
     declared = "\n".join(["    prepare:", "      datasets:", *rows, command])
     finding = replace(MISSED_GOLD, evidence=Evidence(details={"registry.yaml": declared}))
-    result = replace(mixed(), environments=[replace(FAILING, findings=(finding,))])
-    assert declared in render_text(result, width=72)
+    assert declared in render_text(found(finding), width=72)
 
 
 def test_quiet_report_keeps_only_deciding_findings() -> None:

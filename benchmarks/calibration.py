@@ -30,8 +30,8 @@ from envwright.packages.repository import Repository
 from envwright.rules.engine import Subject
 from envwright.statistics.baseline import answer_of
 from envwright.statistics.checks import checks_of
-from envwright.statistics.clusters import paired_difference
 from envwright.statistics.declared_range import DeclaredRange
+from envwright.statistics.intervals import paired_difference
 from envwright.statistics.outcomes import RolloutOutcome, RolloutSample, samples_of_rollouts
 from envwright.system.workspace import Workspace
 from envwright_worker.policies.blend import SHAPE as BLEND_SHAPE

@@ -8,15 +8,18 @@ import re
 from pathlib import Path
 
 import pytest
-from envwright.statistics.clusters import (
+from envwright.statistics.intervals import (
     clustered_deviation,
     clustered_mean,
     clustered_share,
+    fold_that_decides,
+    incomplete_beta,
     paired_difference,
     share_of_tasks,
+    t_quantile,
     variance_parts,
+    wilson_of,
 )
-from envwright.statistics.intervals import fold_that_decides, incomplete_beta, t_quantile, wilson_of
 from envwright_worker.policies.policy import MANY
 
 

@@ -8,7 +8,7 @@ import random
 from statistics import NormalDist
 
 import pytest
-from envwright.statistics.clusters import paired_difference, variance_parts
+from envwright.statistics.intervals import paired_difference, variance_parts
 from envwright.statistics.model_memory import KNOWN, ModelShape, shape_of
 from envwright.statistics.run_cost import (
     GPUS,

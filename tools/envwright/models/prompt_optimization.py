@@ -46,7 +46,7 @@ from envwright.models.spending import CostEstimate
 from envwright.reports.before_after import interval_of
 from envwright.reports.optimized import CandidateReport, OptimizationReport, files, render_json
 from envwright.reports.printing import print_message, write_report
-from envwright.statistics.clusters import paired_difference
+from envwright.statistics.intervals import paired_difference
 from envwright.system.subprocesses import ProgramFailed
 from envwright.text.plain_data import counted, patch_text
 from envwright.text.python_source import UNPARSABLE, parse_python

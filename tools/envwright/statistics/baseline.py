@@ -14,8 +14,7 @@ from envwright.facts.observed import adapter
 from envwright.facts.recordings import split_of
 from envwright.facts.results import task_key
 from envwright.facts.reward_numbers import bounded
-from envwright.statistics.clusters import clustered_mean, paired_difference
-from envwright.statistics.intervals import Estimate, fold_that_decides, mean
+from envwright.statistics.intervals import Estimate, clustered_mean, fold_that_decides, mean, paired_difference
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence

@@ -13,8 +13,14 @@ from typing import TYPE_CHECKING, Literal
 
 from envwright.facts.reward_numbers import is_reward_number
 from envwright.statistics.checks import MIN_COVERAGE
-from envwright.statistics.clusters import clustered_mean, paired_difference
-from envwright.statistics.intervals import Estimate, fold_that_decides, mean, wilson_of
+from envwright.statistics.intervals import (
+    Estimate,
+    clustered_mean,
+    fold_that_decides,
+    mean,
+    paired_difference,
+    wilson_of,
+)
 from envwright.statistics.task_matching import TwoSides
 
 if TYPE_CHECKING:

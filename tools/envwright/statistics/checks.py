@@ -16,8 +16,15 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
 from envwright.facts.reward_numbers import is_reward_number
-from envwright.statistics.clusters import clustered_deviation, clustered_mean, clustered_share, share_of_tasks
-from envwright.statistics.intervals import Estimate, MeasuredValue, fold_that_decides
+from envwright.statistics.intervals import (
+    Estimate,
+    MeasuredValue,
+    clustered_deviation,
+    clustered_mean,
+    clustered_share,
+    fold_that_decides,
+    share_of_tasks,
+)
 from envwright.statistics.outcomes import grouped
 
 if TYPE_CHECKING:

@@ -23,9 +23,17 @@ from envwright.statistics.checks import (
     predicted_live,
     unjudged_checks,
 )
-from envwright.statistics.clusters import clustered_mean, share_of_tasks, variance_parts
 from envwright.statistics.declared_range import is_reward
-from envwright.statistics.intervals import Estimate, MeasuredValue, mean, measured_value, wilson_of
+from envwright.statistics.intervals import (
+    Estimate,
+    MeasuredValue,
+    clustered_mean,
+    mean,
+    measured_value,
+    share_of_tasks,
+    variance_parts,
+    wilson_of,
+)
 from envwright.statistics.outcomes import TaskId
 
 if TYPE_CHECKING:

@@ -11,8 +11,7 @@ from statistics import NormalDist
 from typing import TYPE_CHECKING
 
 from envwright.statistics.checks import predicted_live
-from envwright.statistics.clusters import Clusters, variance_parts
-from envwright.statistics.intervals import mean, t_quantile, wilson_of
+from envwright.statistics.intervals import Clusters, mean, t_quantile, variance_parts, wilson_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

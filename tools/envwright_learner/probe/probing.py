@@ -18,8 +18,7 @@ import torch
 from envwright.facts.limits import SECONDS_PER_REPLY, STAGE_SECONDS
 from envwright.facts.observed import Score
 from envwright.observing.job import checked
-from envwright.statistics.clusters import clustered_mean
-from envwright.statistics.intervals import Estimate
+from envwright.statistics.intervals import Estimate, clustered_mean
 from envwright.text.plain_data import counted
 from envwright.training.run_folder import MetricsFile, step_of
 from envwright_worker.messages import text_of

@@ -29,9 +29,9 @@ from envwright.observing.observation_request import ObservationRequest
 from envwright.packages.repository import Repository
 from envwright.rules.engine import Subject
 from envwright.statistics.baseline import answer_of
-from envwright.statistics.checks import checks_of
 from envwright.statistics.declared_range import DeclaredRange
 from envwright.statistics.intervals import paired_difference
+from envwright.statistics.measures import checks_of
 from envwright.statistics.outcomes import RolloutOutcome, RolloutSample, samples_of_rollouts
 from envwright.system.workspace import Workspace
 from envwright_worker.policies.blend import SHAPE as BLEND_SHAPE

@@ -16,10 +16,16 @@ from envwright.reports.result import environment_result
 from envwright.rules.engine import findings
 from envwright.rules.verdict import judge
 from envwright.statistics.baseline import answer_of
-from envwright.statistics.checks import chance_of_live_group, checks_of, groups_are_live, pass_at
 from envwright.statistics.declared_range import DeclaredRange
 from envwright.statistics.intervals import Estimate
-from envwright.statistics.measures import advice, distribution_of
+from envwright.statistics.measures import (
+    advice,
+    chance_of_live_group,
+    checks_of,
+    distribution_of,
+    groups_are_live,
+    pass_at,
+)
 from envwright.statistics.outcomes import RolloutOutcome, RolloutSample
 from subjects import FACTS, dataset, functions, rollout, score, subject
 

@@ -45,8 +45,8 @@ from envwright.reports.written import refresh_page, write_run_page
 from envwright.rules.diagnosis import LEAST_STEPS, RISING
 from envwright.rules.reward_hacking import REWARD_HACKING
 from envwright.statistics.before_after import GOAL_ANSWERS, judged, least_tasks, with_width
-from envwright.statistics.checks import MIN_COVERAGE
 from envwright.statistics.intervals import Estimate
+from envwright.statistics.measures import MIN_COVERAGE
 from envwright.statistics.series import metric_of, rising_score
 from envwright.text.plain_data import plain_data
 from envwright.text.visible_text import shortened, visible

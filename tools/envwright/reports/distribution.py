@@ -10,9 +10,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from envwright.reports.page import Page
-    from envwright.statistics.checks import MeasuredCheck
     from envwright.statistics.intervals import MeasuredValue
-    from envwright.statistics.measures import Distribution
+    from envwright.statistics.measures import Distribution, MeasuredCheck
 
 SCRIPTED = "a scripted policy: the advice below shows the method and does not apply to a model"
 

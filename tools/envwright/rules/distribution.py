@@ -10,8 +10,8 @@ from envwright.rules.evidence import Evidence
 from envwright.rules.failures import stage_fails
 from envwright.rules.rewards.time import left_out
 from envwright.statistics.baseline import drift
-from envwright.statistics.checks import MIN_COVERAGE, MeasuredCheck
 from envwright.statistics.intervals import wilson_of
+from envwright.statistics.measures import MIN_COVERAGE, MeasuredCheck
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

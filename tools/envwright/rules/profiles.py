@@ -15,9 +15,9 @@ from envwright_worker.messages import text_of
 
 from envwright.facts.observed import FunctionScore, RewardFunction, heaviest
 from envwright.facts.reward_numbers import is_reward_number
-from envwright.statistics.checks import distinct
 from envwright.statistics.declared_range import is_reward
 from envwright.statistics.intervals import Estimate, clustered_mean, mean
+from envwright.statistics.measures import distinct
 from envwright.statistics.outcomes import (
     RolloutOutcome,
     RolloutSample,

@@ -12,7 +12,6 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
 from envwright.facts.reward_numbers import is_reward_number
-from envwright.statistics.checks import MIN_COVERAGE
 from envwright.statistics.intervals import (
     Estimate,
     clustered_mean,
@@ -21,6 +20,7 @@ from envwright.statistics.intervals import (
     paired_difference,
     wilson_of,
 )
+from envwright.statistics.measures import MIN_COVERAGE
 from envwright.statistics.task_matching import TwoSides
 
 if TYPE_CHECKING:

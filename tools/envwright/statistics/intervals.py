@@ -4,8 +4,8 @@ Rewards are shares of a declared range, so they lie between 0 and 1, and there a
 "mean ± something" then leaves the range, and shrinks to nothing if all observations are equal. Wilson's interval does
 neither, so everything bounded uses it.
 
-Rollouts of one task resemble each other more than those of two. Tasks are therefore the clusters: twice as many rollouts
-of the same tasks are not twice as much evidence.
+Rollouts of one task resemble each other more than those of two. Tasks are therefore the clusters: twice as many
+rollouts of the same tasks are not twice as much evidence.
 """
 
 from __future__ import annotations

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from statistics import NormalDist
 from typing import TYPE_CHECKING
 
-from envwright.statistics.checks import predicted_live
 from envwright.statistics.intervals import Clusters, mean, t_quantile, variance_parts, wilson_of
+from envwright.statistics.measures import predicted_live
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

@@ -15,8 +15,8 @@ from packaging.version import Version
 from envwright.facts.observed import Place
 from envwright.rules.engine import Found, Gate
 from envwright.rules.evidence import Evidence
-from envwright.statistics.checks import distinct, predicted_live
 from envwright.statistics.intervals import mean
+from envwright.statistics.measures import distinct, predicted_live
 
 if TYPE_CHECKING:
     from envwright_worker.splits import Split

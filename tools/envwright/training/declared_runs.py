@@ -16,7 +16,6 @@ from envwright.packages.recordings import RecordingOnDisk, read_recordings
 from envwright.packages.repository import Repository
 from envwright.rules.engine import Finding, findings
 from envwright.rules.runs.subject import EvaluatedOn, Recorded, RunSubject, TrainedOn, difficulty
-from envwright.statistics.model_memory import shape_of
 from envwright.statistics.run_cost import (
     HourRange,
     RunGpus,
@@ -28,6 +27,7 @@ from envwright.statistics.run_cost import (
     never_learned_line,
     power_line,
     prompt_line,
+    shape_of,
     size_lines,
 )
 from envwright.training.task_rates import rates_of

@@ -11,7 +11,7 @@ from dataclasses import replace
 from envwright.declarations.registry import declare_eval
 from envwright.rules.engine import Found, rule
 from envwright.rules.runs.subject import RunSubject
-from envwright.statistics.model_memory import (
+from envwright.statistics.run_cost import (
     ASSUMED_GIB,
     GIB,
     LARGE_GIB,
@@ -283,7 +283,7 @@ def model_does_not_fit_its_gpus(run: RunSubject) -> Iterator[Found]:
     What: Training: 16 bytes of each parameter (LoRA: 4) are divided by the training GPUs. Sampling: 2 bytes of each
         parameter divided by tensor_parallel, and one sequence of seq_len in the KV cache, in 90 % of a GPU. More than
         a GPU has is an error; a training state above 80 %, or room for less than one group of sequences, a warning.
-        The formulas are in envwright/statistics/model_memory.py, from prime-rl 559b447. `gpus.type` names the memory
+        The formulas are in envwright/statistics/run_cost.py, from prime-rl 559b447. `gpus.type` names the memory
         (H200_141GB). Without it 80 GiB are assumed, and what fits 141 GiB is a warning, not an error. A model of
         unknown size is advice. Activations are not counted. Of other trainers on declared GPUs only the weights are
         judged, 2 bytes of each parameter over the training GPUs: a warning, as they may be offloaded or quantized.

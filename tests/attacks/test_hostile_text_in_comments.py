@@ -25,8 +25,7 @@ from envwright.reports.markdown import render_markdown
 from envwright.reports.result import EnvironmentResult, ValidationResult, json_parts
 from envwright.reports.run_report import RunAnswer, RunReport, answer_blocks, render_run_markdown
 from envwright.reports.sarif import render_sarif
-from envwright.rules.engine import GATES, Finding
-from envwright.rules.settings import SetSeverity
+from envwright.rules.engine import GATES, Finding, SetSeverity
 from envwright.statistics.reward_comparison import RewardComparison
 from envwright.text.markdown import code_span, fenced, inside_html, prose, prose_cell, table_cell
 from filled import filled

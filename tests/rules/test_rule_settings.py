@@ -16,8 +16,7 @@ from envwright.reports.markdown import render_markdown
 from envwright.reports.result import EnvironmentResult, ValidationResult, json_parts, read_report
 from envwright.reports.sarif import render_sarif
 from envwright.reports.terminal import render_text
-from envwright.rules.engine import all_rules, publishing_findings
-from envwright.rules.settings import SetSeverity, refuse_wrong_settings, set_severities
+from envwright.rules.engine import SetSeverity, all_rules, publishing_findings, refuse_wrong_settings, set_severities
 from envwright.rules.verdict import judge
 from subjects import rollouts, subject
 

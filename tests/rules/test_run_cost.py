@@ -1,5 +1,5 @@
-"""What a run takes, against published figures, enumeration and arithmetic by hand: memory, GPU hours, the size of a step
-and the power of its evaluation."""
+"""What a run takes, against published figures, enumeration and arithmetic by hand: memory, GPU hours, the size of a
+step, and the power of its evaluation."""
 
 from __future__ import annotations
 

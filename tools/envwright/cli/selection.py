@@ -22,7 +22,7 @@ from envwright.observing.scheduling import Load, divided, expected_timings
 from envwright.packages.repository import Repository
 from envwright.reports.printing import print_message
 from envwright.reports.result import ShardOfRun
-from envwright.rules.settings import refuse_wrong_settings
+from envwright.rules.engine import refuse_wrong_settings
 from envwright.system.workspace import Workspace
 
 if TYPE_CHECKING:

@@ -38,8 +38,7 @@ from envwright.packages.repository import Repository
 from envwright.reports.printing import open_progress
 from envwright.reports.result import ValidationResult
 from envwright.reports.written import print_result, report
-from envwright.rules.engine import GATES, Gate, Verdict
-from envwright.rules.settings import set_severities
+from envwright.rules.engine import GATES, Gate, Verdict, set_severities
 from envwright.rules.verdict import worst
 from envwright.system.capacity import usable_cores
 from envwright.system.workspace import Workspace

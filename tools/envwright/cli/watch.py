@@ -42,8 +42,7 @@ from envwright.reports.result import DECIDING, EnvironmentResult, ValidationResu
 from envwright.reports.terminal import causes
 from envwright.reports.written import PAGE, write_or_name_reports
 from envwright.rules.catalogue import explain
-from envwright.rules.engine import GATES, Finding, Gate, Verdict
-from envwright.rules.settings import set_severities
+from envwright.rules.engine import GATES, Finding, Gate, Verdict, set_severities
 from envwright.system.capacity import usable_cores
 from envwright.system.subprocesses import signals_handled
 from envwright.system.workspace import Workspace

@@ -40,8 +40,7 @@ from envwright.packages.import_results import Expected, Imported, accepted_resul
 from envwright.packages.recordings import read_recordings
 from envwright.packages.repository import Repository
 from envwright.reports.result import EnvironmentResult, ValidationResult, environment_result
-from envwright.rules.engine import Gate, Subject, Verdict
-from envwright.rules.settings import set_severities
+from envwright.rules.engine import Gate, Subject, Verdict, set_severities
 from envwright.rules.verdict import GateVerdict, Judgement, judge, worst
 from envwright.statistics.baseline import baseline_for
 from envwright.system.subprocesses import ProgramFailed

@@ -23,8 +23,15 @@ from envwright.packages.recordings import read_recordings
 from envwright.packages.release_history import ReleaseContent, release_content, release_history
 from envwright.packages.repository import ENVIRONMENTS_FOLDER, Repository
 from envwright.reports.printing import is_in_job
-from envwright.rules.engine import Finding, Subject, Verdict, findings, publishing_findings, stops_publishing
-from envwright.rules.settings import refuse_wrong_settings
+from envwright.rules.engine import (
+    Finding,
+    Subject,
+    Verdict,
+    findings,
+    publishing_findings,
+    refuse_wrong_settings,
+    stops_publishing,
+)
 from envwright.training.due import DecidedRun, RunAction, RunSize, Situation, decided_runs
 from envwright.training.submit import RunIdentity
 

@@ -12,7 +12,8 @@
 The docstring is the catalogue entry: its first line is the title, the three sections say what is checked, why it
 matters and how to fix it.
 
-A rule that raises does not affect other rules: it becomes a finding that names the rule and reports a bug.
+A rule that raises does not affect other rules: it becomes a finding that names the rule and reports a bug. A repository
+sets the severity of a rule with `rules:` of registry.yaml.
 """
 
 from __future__ import annotations
@@ -28,8 +29,10 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol
 
 from envwright_worker.policies.distorted_answers import format_only
 
+from envwright.declarations.keys import RuleSeverity
 from envwright.declarations.plugins import RULES, Plugin, plugins
-from envwright.declarations.problem import DeclarationError
+from envwright.declarations.problem import DeclarationError, Problem, nearest
+from envwright.declarations.tool_source import REGISTRY_FILE
 from envwright.facts.observed import Place
 from envwright.facts.reward_numbers import is_reward_number
 from envwright.rules.evidence import Evidence, ShownFailure
@@ -39,10 +42,9 @@ from envwright.statistics.measures import Distribution, distribution_of
 from envwright.statistics.outcomes import RolloutSample, samples_of_rollouts
 
 if TYPE_CHECKING:
-    from envwright.declarations.keys import RuleSetting, RuleSeverity
+    from envwright.declarations.keys import RuleSetting
     from envwright.declarations.package import Package
-    from envwright.declarations.problem import Problem
-    from envwright.declarations.registry import EnvironmentEntry
+    from envwright.declarations.registry import EnvironmentEntry, Registry
     from envwright.declarations.run import RunSpec
     from envwright.facts.observed import Facts, RewardFunction, Score
     from envwright.packages.release_history import ReleaseHistory
@@ -460,3 +462,61 @@ def _fix(known: Rule, found: Found, subject: Judged) -> str:
     if found.evidence.ready_case is None or not isinstance(subject, Subject):
         return fix
     return f"{fix} {ADD_CASE}: `envwright cases add {subject.package.name} {known.id}`."
+
+
+@dataclass(frozen=True)
+class SetSeverity:
+    """The severity of a rule in a repository, as reports show it."""
+
+    rule: str
+    own: RuleSeverity
+    """The rule's own severity."""
+    severity: RuleSeverity
+    """Its severity here."""
+    reason: str
+    """The registry's reason; empty if it no longer sets one."""
+    base: RuleSeverity | None = None
+    """Its severity at the base of the change, if the change alters it."""
+
+    def __str__(self) -> str:
+        if not self.reason:
+            return f"{self.rule} is {self.severity} again, and was {self.base}: this change removes its setting"
+        own = "" if self.severity == self.own else f" instead of {self.own}"
+        before = f"; this change alters it from {self.base}" if self.base else ""
+        return f"{self.rule} is {self.severity}{own}: {self.reason}{before}"
+
+
+def set_severities(
+    now: Mapping[str, RuleSetting], base: Mapping[str, RuleSetting] | None = None
+) -> tuple[SetSeverity, ...]:
+    """The rules with a severity of the repository's, and those that had one at the base of a change."""
+    found = []
+    for name in sorted({*now, *(base or {})} & all_rules().keys()):
+        own = all_rules()[name].severity
+        here, before = (each[name].severity if each and name in each else own for each in (now, base))
+        altered = before if base is not None and before != here else None
+        if name in now or altered:
+            found.append(SetSeverity(name, own, here, now[name].reason if name in now else "", altered))
+    return tuple(found)
+
+
+def refuse_wrong_settings(registry: Registry) -> None:
+    """Raise `DeclarationError` for settings of rules that do not exist, or that may not be weakened, and for plug-ins
+    that cannot be loaded.
+    """
+    if problems := plugin_problems() or tuple(_wrong_settings(registry)):
+        raise DeclarationError(problems)
+
+
+def _wrong_settings(registry: Registry) -> Iterator[Problem]:
+    rules = all_rules() if registry.rules else {}
+    for name, setting in registry.rules.items():
+        line, path, known = registry.rule_lines.get(name), f"rules.{name}", rules.get(name)
+        if known is None:
+            near = nearest(name, rules)
+            fix = "correct the id, remove the line, or install the package that brings the rule beside the tool"
+            yield Problem(REGISTRY_FILE, line, "is not the id of a rule", path, name, nearest=near, fix=fix)
+        elif known.protects and is_weaker(setting.severity, known.severity):
+            message = f"protects {known.protects}, so no repository turns it off or lowers it ({known.title})"
+            fix = f'for one environment, with a reason: `ignore: {{{name}: "…"}}` below it'
+            yield Problem(REGISTRY_FILE, line, message, path, setting.severity, known.severity, fix=fix)

@@ -10,7 +10,6 @@ import json
 from itertools import islice
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
-from envwright.reports.distribution import markdown_lines, title
 from envwright.reports.documentation import rule_address
 from envwright.reports.evidence import FURTHER, ShownEvidence, shown_evidence
 from envwright.reports.result import (
@@ -23,6 +22,11 @@ from envwright.reports.result import (
 )
 from envwright.reports.spill_list import SpillList
 from envwright.reports.summary import (
+    SCRIPTED,
+    SIGNS,
+    check_text,
+    distribution_lines,
+    distribution_title,
     first_screen,
     policy_sentence,
     rule_lines,
@@ -205,8 +209,23 @@ def _environment_pieces(environment: EnvironmentResult, *, whole: bool) -> list[
 
 
 def _distribution_piece(measured: Distribution) -> _Piece:
-    summary = f"<b>distribution</b> · {inside_html(title(measured))}"
-    return _details(summary, "\n".join(f"- {prose(line)}" for line in markdown_lines(measured)), "advice", opened=False)
+    summary = f"<b>distribution</b> · {inside_html(distribution_title(measured))}"
+    return _details(
+        summary, "\n".join(f"- {prose(line)}" for line in _distribution_lines(measured)), "advice", opened=False
+    )
+
+
+def _distribution_lines(measured: Distribution) -> list[str]:
+    lines = [f"{label}: {text}" if label else text for label, text in distribution_lines(measured)]
+    lines += [
+        f"{SIGNS[check.answer]} {check.rule} {check.name} {check_text(check)}, required {check.needed}: {check.answer}"
+        f"{f'; {check.more}' if check.more else ''}"
+        for check in measured.checks
+    ]
+    lines += [f"– {each.rule} {each.name}: not judged, {each.reason}" for each in measured.not_judged]
+    if measured.advice and measured.scripted:
+        lines.append(SCRIPTED)
+    return lines + [f"{one.do}: {one.because}" for one in measured.advice]
 
 
 def _failure_piece(failure: StageFailure) -> _Piece:

@@ -1,4 +1,4 @@
-"""The sentences that several reports share: the verdict, mutants and search in words, and the next step."""
+"""The sentences that several reports share: the verdict, measurements, mutants and search in words, the next step."""
 
 from __future__ import annotations
 
@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from envwright.facts.search import Search
     from envwright.reports.result import EnvironmentResult, ValidationResult
     from envwright.rules.engine import Finding, Verdict
+    from envwright.statistics.intervals import MeasuredValue
+    from envwright.statistics.measures import Distribution, MeasuredCheck
 
 LONGEST_COMMAND_NAMES = 6
 """The most environments named in a command; with more, it validates all."""
@@ -27,6 +29,7 @@ MOST_RULES = 12
 """The most lines on rules with a severity of the repository's."""
 MOST_POLICIES = 3
 """The most policies that a sentence names; more are counted."""
+SCRIPTED = "a scripted policy: the advice below shows the method and does not apply to a model"
 SIGNS: dict[Verdict, str] = {"pass": "✓", "fail": "✗", "inconclusive": "?", "error": "!"}
 _VERDICT_WORDS: dict[Verdict, str] = {
     "fail": "failed",
@@ -317,3 +320,39 @@ def _named(names: Sequence[str]) -> str:
     if len(names) > MOST_NAMED:
         return f"{len(names)} environments"
     return " and ".join(part for part in (", ".join(names[:-1]), *names[-1:]) if part)
+
+
+def distribution_title(measured: Distribution) -> str:
+    return f"{measured.policy}: {measured.scored} of {measured.attempted} rollouts scored, {measured.tasks} tasks"
+
+
+def distribution_lines(measured: Distribution) -> Iterator[tuple[str, str]]:
+    """The numbers of a measurement, each with its label."""
+    if measured.mean is not None:
+        yield "reward", f"mean {_spread(measured.mean)}, as a share of the declared range"
+    within, between = measured.variance_within_tasks, measured.variance_between_tasks
+    yield "variance", f"{within:.3f} within tasks (what groups learn from), {between:.3f} between"
+    if measured.shaping is not None:
+        shaping = measured.shaping
+        yield (
+            "",
+            f"within tasks {shaping.outcome_variance:.3f} from the outcome, {shaping.shaped_variance:.3f} from form "
+            f"and penalties; {shaping.by_form_alone} of {shaping.live_groups} informative groups differ only in these",
+        )
+    if (live := measured.live_groups) is not None:
+        zero = f"zero variance {1 - live.value:.0%} ({1 - live.high:.0%} to {1 - live.low:.0%})"
+        predicted = measured.predicted_live_groups
+        more = "" if predicted is None else f"; per-task rates predict {1 - predicted:.0%}"
+        yield "groups", f"of {measured.group_size}: {zero}{more}"
+    if measured.pass_at:
+        yield "pass@k", ", ".join(f"{k}: {chance:.2f}" for k, chance in measured.pass_at.items())
+    if measured.errors:
+        yield "errors", ", ".join(f"{name} {count}" for name, count in measured.errors.items())
+
+
+def check_text(check: MeasuredCheck) -> str:
+    return f"{check.value:g}" if check.count else _spread(check)
+
+
+def _spread(estimate: MeasuredValue) -> str:
+    return f"{estimate.value:.3f} ({estimate.low:.3f} to {estimate.high:.3f})"

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 from envwright_worker.author_tests import CASES_FILE, ORACLE_FILE
 
 from envwright.declarations.tool_source import REGISTRY_FILE
-from envwright.reports.distribution import show as show_distribution
 from envwright.reports.documentation import linked
 from envwright.reports.evidence import READY_CASE, shown_evidence
 from envwright.reports.page import DEFAULT_WIDTH, KIND_STYLES, LABEL_WIDTH, VERDICT_STYLES, Page, TableColumn
@@ -24,7 +23,11 @@ from envwright.reports.result import (
     unreached_gates,
 )
 from envwright.reports.summary import (
+    SCRIPTED,
     SIGNS,
+    check_text,
+    distribution_lines,
+    distribution_title,
     first_screen,
     mutation_sentence,
     rule_lines,
@@ -42,6 +45,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from envwright.declarations.problem import Problem
+    from envwright.statistics.measures import Distribution
 
 MOST_FINDINGS_OF_A_RULE = 5
 """The most findings per environment; the others are counted here, and are in validate.json."""
@@ -241,7 +245,46 @@ def _mutation_row(environment: EnvironmentResult) -> list[tuple[str, str]]:
 def _distributions(page: Page, environment: EnvironmentResult) -> None:
     for measured in environment.distributions:
         page.line((environment.name, "bold"), "  measurements")
-        show_distribution(page, measured)
+        _distribution(page, measured)
+
+
+def _distribution(page: Page, measured: Distribution) -> None:
+    page.line((distribution_title(measured), "bold"), indent=2)
+    for label, text in distribution_lines(measured):
+        page.field(label, text, indent=4)
+    _checks(page, measured)
+    if measured.advice and measured.scripted:
+        page.paragraph((SCRIPTED, "dim"), indent=4)
+    for one in measured.advice:
+        page.paragraph((f"{one.do}:", "cyan"), one.because, indent=4, hanging=6)
+    page.blank()
+
+
+def _checks(page: Page, measured: Distribution) -> None:
+    columns = [
+        TableColumn(title, shrinking=title == "check") for title in ("", "rule", "check", "measured", "required")
+    ]
+    rows = [
+        [
+            (SIGNS[check.answer], VERDICT_STYLES[check.answer]),
+            (check.rule, VERDICT_STYLES[check.answer]),
+            (check.name, ""),
+            (check_text(check), ""),
+            (check.needed, ""),
+        ]
+        for check in measured.checks
+    ]
+    rows += [
+        [("–", "dim"), (each.rule, "dim"), (each.name, ""), ("not judged", "dim"), ("", "")]
+        for each in measured.not_judged
+    ]
+    if rows:
+        page.table(columns, rows)
+    for check in measured.checks:
+        if check.more:
+            page.paragraph((check.rule, VERDICT_STYLES[check.answer]), check.more, indent=4, hanging=6)
+    for each in measured.not_judged:
+        page.paragraph((each.rule, "dim"), f"not judged: {each.reason}", indent=4, hanging=6)
 
 
 def show_finding(page: Page, finding: Finding) -> None:

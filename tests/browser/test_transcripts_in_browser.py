@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from browsing import Visit
 from envwright.models.transcript_files import opened_transcripts
-from envwright.reports.transcripts.page import served_transcripts, write_static_page
+from envwright.reports.transcript_page import served_transcripts, write_static_page
 from envwright.reports.written import write_page, write_reports
 from playwright.sync_api import expect
 from sample_reports import sample_report

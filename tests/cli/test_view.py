@@ -19,8 +19,8 @@ from envwright import exit_codes
 from envwright.cli.main import main
 from envwright.facts.transcripts import unpacked
 from envwright.models.transcript_files import NoTranscripts, opened_transcripts
-from envwright.reports.transcripts.beside import content_of
-from envwright.reports.transcripts.page import served_transcripts
+from envwright.reports.transcript_page import served_transcripts
+from envwright.reports.transcripts import content_of
 from small_repository import ROOT
 
 SAMPLES = ROOT / "tests" / "validation" / "samples"

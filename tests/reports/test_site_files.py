@@ -25,7 +25,7 @@ from envwright.reports.html.page import templates
 from envwright.reports.result import ComparedRecording, EnvironmentResult, environment_result, json_parts
 from envwright.reports.run_report import RunReport, write_run
 from envwright.reports.site.build import Catalogue, ListedEnvironment, model_table, readme_html, site_files
-from envwright.reports.transcripts.beside import safe_key, script_of, transcripts_file
+from envwright.reports.transcripts import safe_key, script_of, transcripts_file
 from envwright.rules.verdict import GateVerdict, Judgement
 from envwright.statistics.baseline import measures
 from sample_reports import sample_report

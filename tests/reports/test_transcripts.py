@@ -30,17 +30,18 @@ from envwright.reports.result import (
     json_parts,
     read_report,
 )
-from envwright.reports.transcripts.beside import (
+from envwright.reports.transcripts import (
     content_of,
     conversation_address,
     read_transcripts,
     script_of,
+    shown_transcripts,
+    transcript_of_reply,
     transcripts_file,
 )
 from envwright.reports.written import write_page, write_reports
 from envwright.rules.engine import Finding
 from envwright.rules.evidence import Evidence, ShownReply, of_conversation
-from envwright.rules.transcripts import shown_transcripts, transcript_of_reply
 from envwright.rules.verdict import Judgement
 from sample_results import ALL_PASS, passing
 

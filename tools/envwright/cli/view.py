@@ -15,7 +15,7 @@ from envwright.files.atomic_write import write_whole
 from envwright.models.transcript_files import NoTranscripts, TranscriptFiles, files_in, opened_transcripts
 from envwright.packages.content import RECORDINGS
 from envwright.packages.repository import Repository
-from envwright.reports.transcripts.page import served_transcripts, write_static_page
+from envwright.reports.transcript_page import served_transcripts, write_static_page
 from envwright.system.subprocesses import stopped_by_signals
 from envwright.system.workspace import temporary_scratch
 from envwright.text.plain_data import counted, size_text

@@ -42,7 +42,7 @@ from envwright.packages.import_results import (
     row_of_episode,
     row_of_v0,
 )
-from envwright.reports.transcripts.page import part_key
+from envwright.reports.transcript_page import part_key
 from envwright.rules.evidence import extracted_answer, reply_text
 from envwright.statistics.chosen_rollouts import SeenRollout, chosen_rollouts, repeated_share
 from envwright.system.workspace import temporary_scratch

@@ -34,7 +34,7 @@ from envwright.reports.summary import (
     search_sentence,
     time_text,
 )
-from envwright.reports.transcripts.beside import conversation_address
+from envwright.reports.transcripts import conversation_address
 from envwright.rules.engine import GATES, Finding, Verdict
 from envwright.text.markdown import code_span, fenced, inside_html, prose, prose_cell, table_cell
 from envwright.text.plain_data import counted

@@ -23,7 +23,7 @@ from envwright.reports.result import (
     ValidationResult,
     finding_kind,
 )
-from envwright.reports.transcripts.beside import conversation_address
+from envwright.reports.transcripts import conversation_address
 from envwright.text.visible_text import shortened, visible, without_workflow_commands
 
 if TYPE_CHECKING:

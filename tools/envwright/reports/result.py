@@ -29,11 +29,10 @@ from envwright.facts.search import Search
 from envwright.facts.spending import Spending
 from envwright.facts.stages import StageName
 from envwright.packages.git import Revision
-from envwright.reports.transcripts.beside import transcripts_file
+from envwright.reports.transcripts import shown_transcripts, transcript_of_reply, transcripts_file
 from envwright.rules.engine import GATES, Finding, Gate, SetSeverity, Verdict, place_text, stops_publishing
 from envwright.rules.evidence import reply_text
 from envwright.rules.profiles import RewardProfile
-from envwright.rules.transcripts import shown_transcripts, transcript_of_reply
 from envwright.rules.verdict import VERDICTS
 from envwright.statistics.measures import Distribution
 from envwright.text.plain_data import plain_data

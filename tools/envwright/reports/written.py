@@ -27,8 +27,8 @@ from envwright.reports.reward_diff import FILE as DIFF
 from envwright.reports.reward_diff import read_reward_diff
 from envwright.reports.run_report import ANSWER_VERDICTS, RUNS_FOLDER, read_runs, run_file
 from envwright.reports.sarif import render_sarif
-from envwright.reports.transcripts.beside import FOLDER as TRANSCRIPTS
-from envwright.reports.transcripts.beside import copy_transcripts, read_transcripts, safe_key, write_transcripts
+from envwright.reports.transcripts import FOLDER as TRANSCRIPTS
+from envwright.reports.transcripts import copy_transcripts, read_transcripts, safe_key, write_transcripts
 from envwright.system.file_lock import alone
 from envwright.text.plain_data import counted
 

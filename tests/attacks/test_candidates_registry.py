@@ -42,7 +42,7 @@ def candidate(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def model(candidate: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.chdir(candidate.parent)
-    monkeypatch.setattr("envwright.models.provider.MODEL_ENDPOINT", replace(MODEL_ENDPOINT, first_seconds=0.01))
+    monkeypatch.setattr("envwright.models.relay.MODEL_ENDPOINT", replace(MODEL_ENDPOINT, first_seconds=0.01))
     monkeypatch.setenv("MODEL_KEY", KEY)
     monkeypatch.setenv("DEPLOY_TOKEN", KEY)
     monkeypatch.setenv("SEARCH_TOKEN", "of main")

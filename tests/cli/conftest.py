@@ -43,4 +43,4 @@ def run(root: Path, capfd: pytest.CaptureFixture[str]) -> Run:
 def _fake_key(monkeypatch: pytest.MonkeyPatch) -> None:
     """The key of models on loopback, whose calls are retried soon."""
     monkeypatch.setenv("FAKE_KEY", KEY)
-    monkeypatch.setattr("envwright.models.provider.MODEL_ENDPOINT", replace(MODEL_ENDPOINT, first_seconds=0.01))
+    monkeypatch.setattr("envwright.models.relay.MODEL_ENDPOINT", replace(MODEL_ENDPOINT, first_seconds=0.01))

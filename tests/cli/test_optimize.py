@@ -139,7 +139,7 @@ def test_optimize_passes_on_the_settings_of_reflections(
 def test_optimize_with_lost_calls_is_inconclusive(
     root: Path, fake: FakeProvider, optimize: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("envwright.models.provider.MODEL_ENDPOINT", replace(MODEL_ENDPOINT, longest_seconds=0.01))
+    monkeypatch.setattr("envwright.models.relay.MODEL_ENDPOINT", replace(MODEL_ENDPOINT, longest_seconds=0.01))
     fake.faults = ["400"] * 2
     code, output = optimize("reverse-text", *SMALL, "--write")
     assert code == exit_codes.INCONCLUSIVE, output
@@ -152,7 +152,7 @@ def test_optimize_with_lost_calls_is_inconclusive(
 def test_optimize_with_a_lost_reflection_keeps_the_better_prompt(
     root: Path, fake: FakeProvider, optimize: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("envwright.models.provider.MODEL_ENDPOINT", replace(MODEL_ENDPOINT, longest_seconds=0.01))
+    monkeypatch.setattr("envwright.models.relay.MODEL_ENDPOINT", replace(MODEL_ENDPOINT, longest_seconds=0.01))
     answered = fake._answer
 
     async def answer(request: Any, body: dict[str, Any], fault: str) -> Any:

@@ -9,7 +9,7 @@ import sys
 import zipfile
 from pathlib import Path
 
-from envwright.training.platform_validation import SCHEMA_CACHE
+from envwright.training.hosted_checks import SCHEMA_CACHE
 from envwright_emulator.training import WHEEL, stand_in_install
 
 

@@ -13,9 +13,8 @@ from typing import Any
 
 import pytest
 from envwright.declarations.endpoints import Endpoint
-from envwright.models import provider as providers
-from envwright.models.provider import EndpointRefuses
-from envwright.models.relay import Relay
+from envwright.models import relay as relays
+from envwright.models.relay import EndpointRefuses, Relay
 from fake_provider import KEY, MODEL
 from test_model_relay import ask
 
@@ -25,8 +24,8 @@ SOUND = {"choices": [{"message": {"role": "assistant", "content": "a"}}], "usage
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(providers, "MODEL_ENDPOINT", replace(providers.MODEL_ENDPOINT, first_seconds=0.01))
-    monkeypatch.setattr(providers, "LONGEST_ANSWER", 2**20)
+    monkeypatch.setattr(relays, "MODEL_ENDPOINT", replace(relays.MODEL_ENDPOINT, first_seconds=0.01))
+    monkeypatch.setattr(relays, "LONGEST_ANSWER", 2**20)
 
 
 @contextmanager
@@ -103,14 +102,14 @@ def test_endless_answer_ends_and_is_charged_at_its_maximum(speak: Speak) -> None
         status, answer = ask(relay)
         spending = relay.spending
     assert (status, answer["error"]["code"]) == (502, "endpoint_unavailable")
-    assert len(heard) == providers.MODEL_ENDPOINT.attempts
+    assert len(heard) == relays.MODEL_ENDPOINT.attempts
     assert spending.answered == 0
     assert 0 <= spending.cost < 1.0
     assert KEY not in json.dumps(answer)
 
 
 def test_endpoint_that_takes_no_connection_costs_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(providers, "CONNECT_SECONDS", 0.1)
+    monkeypatch.setattr(relays, "CONNECT_SECONDS", 0.1)
     with socket.create_server(("127.0.0.1", 0), backlog=0) as listener, ExitStack() as waiting:
         for _ in range(3):  # the queue is full, and the kernel answers no further one
             other = waiting.enter_context(socket.socket())

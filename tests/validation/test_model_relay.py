@@ -15,9 +15,8 @@ from typing import Any
 import pytest
 from envwright.declarations.endpoints import Endpoint
 from envwright.facts.spending import Tokens
-from envwright.models import provider as providers
-from envwright.models.provider import EndpointRefuses, refusal_in, sent_body
-from envwright.models.relay import Relay
+from envwright.models import relay as relays
+from envwright.models.relay import EndpointRefuses, Relay, refusal_in, sent_body
 from envwright.models.spending import estimate
 from envwright.system.retry_policy import retry_after
 from fake_provider import KEY, MODEL, FakeProvider
@@ -28,7 +27,7 @@ ENDPOINT = Endpoint("fake", MODEL, "", "FAKE_KEY", input_price=1.0, output_price
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(providers, "MODEL_ENDPOINT", replace(providers.MODEL_ENDPOINT, first_seconds=0.01))
+    monkeypatch.setattr(relays, "MODEL_ENDPOINT", replace(relays.MODEL_ENDPOINT, first_seconds=0.01))
 
 
 @contextmanager
@@ -243,8 +242,8 @@ def test_endpoint_that_will_refuse_is_reported_before_anything_runs(
 
 
 def test_payment_required_is_a_refusal_and_not_a_retry() -> None:
-    assert refusal_in(providers.ProviderAnswer(402, {"error": "insufficient credits"})) == "refused"
-    assert refusal_in(providers.ProviderAnswer(400, {"error": {"message": "too long", "code": "context"}})) is None
+    assert refusal_in(relays.ProviderAnswer(402, {"error": "insufficient credits"})) == "refused"
+    assert refusal_in(relays.ProviderAnswer(400, {"error": {"message": "too long", "code": "context"}})) is None
 
 
 def test_estimate_is_an_upper_bound() -> None:

@@ -18,11 +18,11 @@ from typing import Any
 import torch
 from envwright.training.run_folder import UnfitSettings
 
-from envwright_learner.grpo import silence_libraries
 from envwright_learner.model import LoadedModel, SampledReply, SamplingSettings, loaded_model, sampled
 from envwright_learner.rendering import TemplateRenderer, UnfitTemplate
 from envwright_learner.serving import PolicyServer, Sampler, SamplingRequest
 from envwright_learner.settings import LearnerSettings, RolloutSettings
+from envwright_learner.training import silence_libraries
 
 
 def loaded_result(model: str, adapter: Path | None) -> LoadedModel:

@@ -12,13 +12,19 @@ import os
 import random
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any, Literal
 
+# Before the first import of TRL, so its names are imported from here.
+os.environ.setdefault("TRL_EXPERIMENTAL_SILENCE", "1")
+os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
+
 import torch
+from datasets import Dataset
 from envwright.declarations.problem import nearest
 from envwright.system.subprocesses import Interrupted
 from envwright.training.run_folder import (
@@ -30,14 +36,23 @@ from envwright.training.run_folder import (
     is_whole,
     step_of,
 )
-from transformers import TrainerCallback
+from transformers import PrinterCallback, TrainerCallback
+from transformers.utils import logging as transformers_logging
+from trl import GRPOConfig, GRPOTrainer
 
-from envwright_learner.environment import PlayedRollout, RolloutFunction, TrainingEnvironment, tally
-from envwright_learner.grpo import GRPOConfig, for_a_step, grpo_trainer, silence_libraries
+from envwright_learner.environment import (
+    PlayedRollout,
+    RolloutFunction,
+    TrainingEnvironment,
+    environment_reward,
+    tally,
+)
 from envwright_learner.model import LoadedModel, SamplingSettings, loaded_model, sampled
 from envwright_learner.rendering import TemplateRenderer
 from envwright_learner.serving import PolicyServer, Sampler, SamplingRequest
 from envwright_learner.settings import WANDB, LearnerSettings
+
+__all__ = ["GRPOConfig", "Learner", "Trained", "for_a_step", "grpo_trainer", "silence_libraries"]
 
 HELD_OUT_SHARE, MOST_HELD_OUT = 0.2, 64
 SAMPLED_BY_VLLM = ("top_p", "top_k", "min_p", "repetition_penalty", "generation_kwargs")
@@ -331,3 +346,54 @@ def set_learning_rate(rate: float, optimizer: Any, scheduler: Any) -> None:
         group["initial_lr"] = rate
     scheduler.base_lrs = [rate for _ in former]
     scheduler._last_lr = [group["lr"] for group in optimizer.param_groups]  # the logged value
+
+
+# TRL's trainer, for runs and probes.
+
+
+def silence_libraries() -> None:
+    """Silence the libraries: no progress bars, no logging, no warnings of names that TRL still uses."""
+    transformers_logging.disable_progress_bar()
+    transformers_logging.set_verbosity_error()
+    warnings.filterwarnings("ignore", category=FutureWarning)
+
+
+def grpo_trainer(
+    model: Any,
+    tokenizer: Any,
+    arguments: Any,
+    rollouts: RolloutFunction,
+    tasks: Iterable[int],
+    callbacks: Sequence[TrainerCallback],
+    *,
+    evaluated: Sequence[int] = (),
+    adapter: Any = None,
+) -> Any:
+    """The trainer of a model on these tasks; its prompts are the tasks' numbers.
+
+    `arguments` are a GRPOConfig. `evaluated` are tasks to evaluate on while it trains. `adapter` is a LoraConfig;
+    without one all weights are trained.
+    """
+    trainer = GRPOTrainer(
+        model=model,
+        reward_funcs=environment_reward,
+        args=arguments,
+        train_dataset=_rows(tasks),
+        eval_dataset=_rows(evaluated) if evaluated else None,
+        processing_class=tokenizer,
+        callbacks=list(callbacks),
+        peft_config=adapter,
+        rollout_func=lambda prompts, trainer: rollouts(prompts, trainer),
+    )
+    trainer.remove_callback(PrinterCallback)
+    return trainer
+
+
+def for_a_step(tasks: Sequence[int], arguments: Any) -> list[int]:
+    """The tasks, each several times if they are too few for one step: TRL drops an incomplete batch."""
+    per_step = arguments.generation_batch_size // arguments.num_generations
+    return [*tasks] * -(-per_step // len(tasks))
+
+
+def _rows(tasks: Iterable[int]) -> Dataset:
+    return Dataset.from_list([{"prompt": str(index)} for index in tasks])

@@ -25,7 +25,7 @@ pytestmark = pytest.mark.torch
 )
 def test_outcome_of_a_probe(after: tuple[float, float, float], change: float, outcome: str) -> None:
     from envwright.statistics.intervals import Estimate
-    from envwright_learner.probe.probing import ProbeResult
+    from envwright_learner.probe import ProbeResult
 
     before = Estimate(0.1, 0.05, 0.15)
     assert ProbeResult(before, Estimate(*after), (), change, 0.0, 1, 1).outcome == outcome
@@ -33,7 +33,7 @@ def test_outcome_of_a_probe(after: tuple[float, float, float], change: float, ou
 
 @pytest.mark.parametrize("count", [2, 6, 512])
 def test_tasks_of_training_and_measurement_are_disjoint(count: int) -> None:
-    from envwright_learner.probe.probing import divided
+    from envwright_learner.probe import divided
 
     training, held_out = divided(range(count), seed=0)
     assert sorted([*training, *held_out]) == list(range(count))
@@ -46,8 +46,8 @@ def test_tasks_of_training_and_measurement_are_disjoint(count: int) -> None:
     [([1.0] * 64, "all 64 rollouts .* earned 1, and a constant reward"), ([], "no rollout .* was scored")],
 )
 def test_constant_reward_is_refused(rewards: list[float], expected: str) -> None:
-    from envwright_learner.probe.probing import refuse_constant_reward
-    from envwright_learner.probe.vocabulary import NotForAProbe
+    from envwright_learner.probe import refuse_constant_reward
+    from envwright_learner.probe_vocabulary import NotForAProbe
 
     with pytest.raises(NotForAProbe, match=expected):
         refuse_constant_reward(rewards)
@@ -56,7 +56,7 @@ def test_constant_reward_is_refused(rewards: list[float], expected: str) -> None
 
 @pytest.mark.parametrize(("tasks", "expected"), [([1, 2, 3], [1, 2, 3] * 3), (list(range(8)), list(range(8)))])
 def test_tasks_of_a_step_are_never_too_few(tasks: list[int], expected: list[int]) -> None:
-    from envwright_learner.grpo import for_a_step
+    from envwright_learner.training import for_a_step
 
     assert for_a_step(tasks, SimpleNamespace(generation_batch_size=128, num_generations=16)) == expected
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from envwright.facts.observed import Description
-from envwright_learner.probe.vocabulary import (
+from envwright_learner.probe_vocabulary import (
     END,
     ROLES,
     START,

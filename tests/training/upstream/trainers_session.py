@@ -32,7 +32,7 @@ sys.path[:0] = [str(HERE.parent), str(ROOT / "tools")]
 from checked_runs import CheckedRun, CheckedRuns, arguments_of, compiled_runs  # noqa: E402
 from drift_proposal import propose_drift  # noqa: E402
 from envwright.github.api import GitHub, GitHubError  # noqa: E402
-from envwright.training.platform_validation import schema_of  # noqa: E402
+from envwright.training.hosted_checks import schema_of  # noqa: E402
 
 HOSTED = "prime-rl"
 """The trainer that the platform runs, at a commit which chooses the schema of hosted runs."""
@@ -210,7 +210,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 found.append(f"{trainer.name}: {count} runs checked ({code})")
                 found += [*refused, *drift]
                 if trainer.name == HOSTED and schema_of(prepared.source.get("commit", "")) is None:
-                    found.append(f"{trainer.name}: the commit is not in the table of training/platform_validation.py")
+                    found.append(f"{trainer.name}: the commit is not in the table of training/hosted_checks.py")
                 is_refused, differs = is_refused or bool(refused), differs or bool(drift)
     except NotPrepared as error:
         print(*found, error, sep="\n")

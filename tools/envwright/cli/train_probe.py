@@ -24,7 +24,7 @@ from envwright.system.workspace import TOOLS, Workspace, code_digest
 from envwright.training.trainers import HERE
 
 if TYPE_CHECKING:
-    from envwright_learner.probe.probing import ProbeResult, ProbeStep
+    from envwright_learner.probe import ProbeResult, ProbeStep
 
 EXAMPLES = """examples:
   envwright train probe reverse-text              three minutes
@@ -38,8 +38,8 @@ WHAT_IT_PROVES = (
 CODES = {"learned": exit_codes.PASS, "not learned": exit_codes.INCONCLUSIVE, "control moved": exit_codes.FAIL}
 BAR = 40
 MOST_TASKS = 512
-CODE = (TOOLS / "envwright_learner/probe", TOOLS / "envwright_learner")
-"""Folders of the probe's own code: a checkpoint is resumed only by the code that wrote it."""
+CODE = TOOLS / "envwright_learner"
+"""The probe's own code: a checkpoint is resumed only by the code that wrote it."""
 
 
 def add_arguments(command: argparse.ArgumentParser) -> None:
@@ -64,8 +64,8 @@ def run(options: argparse.Namespace) -> int:
 
 def _probe(root: Path, options: argparse.Namespace) -> int:
     from envwright_learner.environment import NothingPlayed, TrainingJudge, opened_for_training
-    from envwright_learner.probe.probing import probe
-    from envwright_learner.probe.vocabulary import NotForAProbe
+    from envwright_learner.probe import probe
+    from envwright_learner.probe_vocabulary import NotForAProbe
 
     entry, package = named_environment(options)
     name = entry.name
@@ -73,7 +73,7 @@ def _probe(root: Path, options: argparse.Namespace) -> int:
     workspace = Workspace(root)
     if entry.judge is not None or package.uses_judge:
         print_message(f"{name}: a scripted judge decides, as in the gates")
-    about = json.dumps([package.digest, code_digest(*CODE), args, options.seed], sort_keys=True, default=str)
+    about = json.dumps([package.digest, code_digest(CODE), args, options.seed], sort_keys=True, default=str)
     folder = workspace.base / "probes" / name / hashlib.sha256(about.encode()).hexdigest()[:16]
     print_message(f"probe of {name}: a tiny model of random weights, {options.seconds:g} s, seed {options.seed}")
     try:

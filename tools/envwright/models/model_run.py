@@ -36,8 +36,7 @@ from envwright.models.model_evaluation import (
     key_of,
 )
 from envwright.models.prime_inference import endpoint_named
-from envwright.models.provider import EndpointRefuses
-from envwright.models.relay import Relay
+from envwright.models.relay import EndpointRefuses, Relay
 from envwright.models.spending import CostEstimate, estimate
 from envwright.observing.job import failing_as
 from envwright.packages.repository import Repository

@@ -21,8 +21,7 @@ from envwright.statistics.run_cost import ASSUMED_GPU, HourRange
 from envwright.system.workspace import Workspace
 from envwright.text.plain_data import counted
 from envwright.training.declared_runs import DeclaredRun, declared_runs, packages_of_runs, rejudged, stale_configs
-from envwright.training.hub_source import shown_by_wheels
-from envwright.training.platform_validation import platform_check
+from envwright.training.hosted_checks import platform_check, shown_by_wheels
 from envwright.training.submit import (
     Platform,
     RunIdentity,

@@ -17,7 +17,7 @@ from envwright.release.ledger import LedgerEntry, ReleaseLedger, ReleaseResult
 from envwright.release.plan import Desired, ReleaseStep
 from envwright.system.workspace import Workspace
 from envwright.training.declared_runs import DeclaredRun
-from envwright.training.platform_validation import PlatformCheck, platform_check, schema_of
+from envwright.training.hosted_checks import PlatformCheck, platform_check, schema_of
 from envwright.training.submit import Platform, RunIdentity
 from envwright.training.trainers import compile_run
 from envwright.training.trainers.trainer import CompileRequest, Environment

@@ -28,9 +28,8 @@ from transformers import GPT2Config, GPT2LMHeadModel, GPT2Model, PreTrainedToken
 from transformers.trainer_utils import get_last_checkpoint
 
 from envwright_learner.environment import RolloutFunction, TrainingEnvironment, tally
-from envwright_learner.grpo import GRPOConfig, for_a_step, grpo_trainer, silence_libraries
 from envwright_learner.model import SampledReply, SamplingSettings, sampled
-from envwright_learner.probe.vocabulary import (
+from envwright_learner.probe_vocabulary import (
     END,
     INSTEAD,
     PAD,
@@ -43,6 +42,7 @@ from envwright_learner.probe.vocabulary import (
     vocabulary_of,
 )
 from envwright_learner.serving import PolicyServer, SamplingRequest
+from envwright_learner.training import GRPOConfig, for_a_step, grpo_trainer, silence_libraries
 
 CONFIDENCE = 0.95
 HELD_OUT_SHARE = 0.2

@@ -68,14 +68,6 @@ def test_evaluation_with_environments_keeps_their_own_settings() -> None:
     ]
 
 
-def test_committed_evaluations_have_other_tasks_than_the_training() -> None:
-    for run in repository_runs():
-        if run.spec.eval is not None:
-            orchestrator = run.compiled.native.values["orchestrator"]
-            trained = [each["env"]["taskset"] for each in orchestrator["train"]["source"]]
-            assert all(each["env"]["taskset"] not in trained for each in orchestrator["eval"]["source"])
-
-
 def repository_runs() -> list[Any]:
     repository = Repository.load(REPOSITORY)
     return declared_runs(repository.registry, repository.packages)
@@ -303,11 +295,3 @@ def test_stale_configs_include_one_that_is_no_text(tmp_path: Path) -> None:
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_bytes(b"# caf\xe9\n")
     assert stale_configs(tmp_path, [run]) == run.compiled.files
-
-
-def test_leftover_configs_exclude_handwritten_files(tmp_path: Path) -> None:
-    folder = tmp_path / "configs" / "rl"
-    folder.mkdir(parents=True)
-    (folder / "gone.toml").write_text(compiled("prime").files["configs/rl/first.toml"])
-    (folder / "by-hand.toml").write_text("[trainer]\n")
-    assert leftover_configs(tmp_path, []) == ["configs/rl/gone.toml"]

@@ -278,17 +278,6 @@ def test_smoke_without_prices_is_refused(root: Path, fake: FakeProvider, run: Ru
     assert fake.seen == []
 
 
-def test_smoke_with_rejected_key_is_a_usage_error(
-    fake: FakeProvider, run: Run, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("FAKE_KEY", "sk-another-000000000")
-    code, output = run("smoke", "word-problems", "--model", "fake")
-    assert code == exit_codes.USAGE
-    assert "401" in output
-    assert "sk-another-000000000" not in output
-    assert fake.chats == []
-
-
 def test_record_without_key_is_a_usage_error(root: Path, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("FAKE_KEY", raising=False)
     declare_endpoints(root, endpoint("fake", "https://api.example.org/v1"))

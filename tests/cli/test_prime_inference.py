@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import json
-import shutil
 import socketserver
 import sys
 import threading
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 from envwright import exit_codes
@@ -20,23 +18,9 @@ from envwright.models.model_evaluation import EvaluationSettings, NoKey, key_of
 from envwright.models.model_run import DEFAULT_CEILING, ceiling_of, relay_to, spent
 from envwright.models.prime_inference import endpoint_named
 from fake_provider import KEY, FakeProvider
-from small_repository import LOOKS_FOR_THE_KEY, declare_endpoints, edit, endpoint, small_repository
+from small_repository import declare_endpoints, endpoint, small_repository
 
-worker = pytest.mark.worker
 MODEL, OTHER = "openai/gpt-5-nano", "qwen/qwen3-30b-a3b-instruct-2507"
-LOOKS_FOR_THE_LOGIN = """
-from pathlib import Path
-if (Path.home() / ".prime").exists():
-    raise RuntimeError("the files of prime login are here")
-"""
-
-
-def copies_or_solves(messages: list[dict[str, Any]]) -> str:
-    """Right on reverse-text, under a prompt that it proposes itself when GEPA asks for one."""
-    content = messages[-1]["content"]
-    if "```" in content:
-        return "```\nReverse it.\n```"
-    return f"<reversed_text>{content.partition('<text>')[2].partition('</text>')[0][::-1]}</reversed_text>"
 
 
 @pytest.fixture
@@ -52,20 +36,6 @@ def inference(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeP
         login = {"api_key": KEY, "team_id": "team-1", "inference_url": made.url}
         (tmp_path / ".prime" / "config.json").write_text(json.dumps(login))
         yield made
-
-
-@pytest.fixture
-def root(tmp_path: Path) -> Path:
-    """A repository without an endpoint, whose environment refuses to load beside the key."""
-    made = small_repository(tmp_path / "r", "reverse_text")
-    package = made / "environments" / "reverse_text"
-    shutil.rmtree(package / "recordings", ignore_errors=True)
-    edit(
-        package / "reverse_text" / "taskset.py", "ReverseTextData(prompt=", 'ReverseTextData(system_prompt="x", prompt='
-    )
-    module = package / "reverse_text" / "__init__.py"
-    module.write_text(module.read_text() + LOOKS_FOR_THE_KEY + LOOKS_FOR_THE_LOGIN)
-    return made
 
 
 def declare(root: Path, url: str, more: str = "") -> None:
@@ -141,7 +111,8 @@ def test_broken_list_of_prices_is_a_missing_price(
     with socketserver.TCPServer(("127.0.0.1", 0), _answering(answer)) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
         monkeypatch.setenv("PRIME_INFERENCE_URL", f"http://127.0.0.1:{server.server_address[1]}")
-        assert not endpoint_named(tmp_path, MODEL).has_prices
+        with pytest.raises(CommandError, match="the list of Prime Inference could not be read, or has no input_price"):
+            ceiling_of(None, endpoint_named(tmp_path, MODEL))
         server.shutdown()
     assert inference.seen == []
 
@@ -160,26 +131,10 @@ def _answering(answer: bytes) -> type[socketserver.BaseRequestHandler]:
     return Handler
 
 
-@pytest.mark.slow
-@worker
-def test_record_plays_model_of_prime_login_without_key_in_worker(
-    root: Path, tmp_path: Path, inference: FakeProvider, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (tmp_path / ".prime" / "config.json").write_text(json.dumps({"api_key": KEY}))
-    monkeypatch.setenv("PRIME_INFERENCE_URL", inference.url)
-    inference.says = copies_or_solves
-    code = main(["record", "reverse-text", "--model", MODEL, "-n", "2", "-r", "2", "--quiet", "--root", str(root)])
-    assert code == exit_codes.PASS
-    baseline = json.loads((root / "environments/reverse_text/recordings/openai-gpt-5-nano.json").read_text())
-    assert (baseline["model"], baseline["rollouts"], baseline["mean"]) == (MODEL, 4, 1.0)
-    assert {one.authorization for one in inference.chats} == {f"Bearer {KEY}"}
-    written = [path for path in root.rglob("*") if path.is_file()]
-    assert not [path for path in written if KEY.encode() in path.read_bytes()]
-
-
 def test_compare_missing_file_is_not_a_model_name(
-    root: Path, inference: FakeProvider, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, inference: FakeProvider, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    root = small_repository(tmp_path / "r", "reverse_text")
     sides = ["--before", "after/results.jsonl", "--after", MODEL]
     assert main(["compare", "reverse-text", *sides, "--root", str(root)]) == exit_codes.USAGE
     assert "after/results.jsonl is not an endpoint, a recording or a file" in capsys.readouterr().err

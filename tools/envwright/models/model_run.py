@@ -68,8 +68,10 @@ def ceiling_of(max_cost: float | Literal["none"] | None, endpoint: Endpoint) -> 
     if max_cost == "none":
         return None
     if not endpoint.has_prices:
-        where = f"{ENDPOINTS_FILE}:{endpoint.line} has" if endpoint.line else "the list of Prime Inference has"
-        add = "Add them" if endpoint.line else f"Add an [[endpoint]] with them to {ENDPOINTS_FILE}"
+        where, add = f"{ENDPOINTS_FILE}:{endpoint.line} has", "Add them"
+        if not endpoint.line:
+            where = "the list of Prime Inference could not be read, or has"
+            add = f"Add an [[endpoint]] with them to {ENDPOINTS_FILE}"
         extra = "" if find_spec("genai_prices") else f", install a list of prices ({install_command('prices')})"
         raise CommandError(
             f"no price configured for {endpoint.name}: {where} no input_price and output_price (dollars per million "

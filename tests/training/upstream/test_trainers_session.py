@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 import trainers_session
-from checked_runs import CheckedRuns, arguments_of, compiled_runs
+from checked_runs import CheckedRuns, compiled_runs
 from envwright_emulator.training import SCHEMA_COMMIT
 from trainers_session import NotPrepared, Prepared, Trainer, check, compare, trainer_of
 
@@ -132,7 +132,3 @@ def test_session_names_a_commit_whose_schema_hosted_runs_would_not_get(
     monkeypatch.setattr(trainers_session, "prepare", lambda *_: Prepared(trainer, Path(sys.executable), source, ()))
     trainers_session.main(["--drawn", "0", "--write"])
     assert ("the commit is not in the table" in capsys.readouterr().out) == named
-
-
-def test_arguments_of_a_script_are_read_as_its_shell_reads_them() -> None:
-    assert arguments_of('arguments=(\n  a=1  # why\n  "b=two words"\n)\nrun\n') == ["a=1", "b=two words"]

@@ -112,3 +112,11 @@ def _archive(text: str) -> bytes:
 
 def _without_none(**values: Any) -> dict[str, Any]:
     return {key: value for key, value in values.items() if value is not None}
+
+
+def submit_run(hub: EmulatedHub, name: str) -> dict[str, Any]:
+    """Submit a training run as another process does; the platform's entry."""
+    config = {"model": {"name": "m"}, "max_steps": 200}
+    Speaker(hub.url, hub.key)("POST", "/training/runs", {"config": config, "name": name})
+    found: dict[str, Any] = next(run for run in hub.state()["run"] if run["name"] == name)
+    return found

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from emulator_client import submit_run
 from envwright.cli.main import main
 from envwright.declarations.document import parse_document
 from envwright.declarations.package import Package, RewardDeclaration
@@ -240,14 +241,11 @@ def test_diagnosis_of_memory_error_lowers_rollouts_before_length() -> None:
 def test_hosted_run_is_followed_by_its_declared_name(
     tmp_path: Path, signed_in: EmulatedHub, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    from test_submission import others
-
     (tmp_path / "registry.yaml").write_text(REGISTRY)
     assert main(["diagnose", "first", "--root", str(tmp_path)]) == 1
     assert "it was never submitted" in capsys.readouterr().out
     assert main(["watch", "first", "--follow", "--root", str(tmp_path)]) == 1, "nothing comes of waiting for it"
-    others(signed_in, 1, "first-0123456789ab-abcdef0")
-    [run] = signed_in.state()["run"]
+    run = submit_run(signed_in, "first-0123456789ab-abcdef0")
     metrics = [{"step": step, "reward": 0.0} for step in range(40)]
     platform = {"status": "RUNNING", "metrics": metrics, "checkpoints": [{"step": 20}], "samples": [{"reward": 0.0}]}
     platform["distributions"] = [
@@ -271,11 +269,8 @@ def test_hosted_run_is_followed_by_its_declared_name(
 def test_parts_of_a_hosted_run_that_the_key_may_not_read_are_named(
     tmp_path: Path, signed_in: EmulatedHub, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    from test_submission import others
-
     (tmp_path / "registry.yaml").write_text(REGISTRY)
-    others(signed_in, 1, "first-0123456789ab-abcdef0")
-    [run] = signed_in.state()["run"]
+    run = submit_run(signed_in, "first-0123456789ab-abcdef0")
     signed_in.control("PATCH", f"runs/{run['id']}", {"progress": {"stepsWithSamples": [7]}})
     signed_in.break_with(*(f"GET /rft/runs/*/{part} status code=403 times=always" for part in ("metrics", "samples")))
     main(["diagnose", "first", "--root", str(tmp_path)])
@@ -288,11 +283,8 @@ def test_parts_of_a_hosted_run_that_the_key_may_not_read_are_named(
 def test_hosted_run_that_failed_shows_the_reason_and_the_full_volume(
     tmp_path: Path, signed_in: EmulatedHub, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    from test_submission import others
-
     (tmp_path / "registry.yaml").write_text(REGISTRY)
-    others(signed_in, 1, "first-0123456789ab-abcdef0")
-    [run] = signed_in.state()["run"]
+    run = submit_run(signed_in, "first-0123456789ab-abcdef0")
     analysis = {"rootCause": "the judge's key is missing", "evidence": ["401 at step 3"], "confidence": 0.9}
     failed = {"status": "FAILED", "errorMessage": "orchestrator exited with 1", "failureAnalysis": analysis}
     signed_in.control("PATCH", f"runs/{run['id']}", failed)

@@ -12,6 +12,7 @@ from typing import Any
 
 import pyarrow
 import pytest
+from emulator_client import submit_run
 from envwright.cli.main import main
 from envwright.facts.training_log import metrics_of_rows
 from envwright.models import run_rollouts
@@ -265,11 +266,8 @@ def test_rollouts_of_many_steps_and_large_files_are_read_in_parts(
 def test_hosted_run_is_judged_by_its_samples(
     tmp_path: Path, signed_in: EmulatedHub, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    from test_submission import others
-
     (tmp_path / "registry.yaml").write_text(REGISTRY.replace("prime-rl", "prime"))
-    others(signed_in, 1, "first-0123456789ab-abcdef0")
-    [run] = signed_in.state()["run"]
+    run = submit_run(signed_in, "first-0123456789ab-abcdef0")
     [row] = RECORDED["uploaded"]
     samples = [
         {**row, "step": step, "info": json.dumps({"native_wrapper": json.loads(episode(task, "ok", 1.0))})}

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-import urllib.request
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from emulator_client import submit_run
 from envwright.declarations.run import run_spec
 from envwright.hub.platform import RunsUnreadable, list_runs
 from envwright.training.declared_runs import DeclaredRun
@@ -106,22 +106,13 @@ def test_submission_without_readable_list_creates_nothing(hub: EmulatedHub, plat
     assert created(hub) == []
 
 
-def others(hub: EmulatedHub, count: int, name: str = "") -> None:
-    """Runs that another process submits."""
-    for number in range(count):
-        config = {"model": {"name": "m"}, "max_steps": 200}
-        body = json.dumps({"config": config, "name": name or f"other-{number}"}).encode()
-        headers = {"Authorization": f"Bearer {hub.key}", "Content-Type": "application/json"}
-        asked = urllib.request.Request(f"{hub.url}/api/v1/training/runs", body, headers, method="POST")
-        urllib.request.build_opener(urllib.request.ProxyHandler({})).open(asked, timeout=10).close()
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("assumed", ["page-limit=2", "paging=ignored"])
 def test_submission_is_found_on_any_page(hub: EmulatedHub, platform: Platform, assumed: str) -> None:
     hub.assume(assumed)
     first = submit(RUN, identity(), platform)
-    others(hub, 3)
+    for number in range(3):
+        submit_run(hub, f"other-{number}")
     assert submit(RUN, identity(), platform).id == first.id
     assert len(created(hub)) == 4
 

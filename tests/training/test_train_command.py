@@ -6,7 +6,6 @@ import io
 import json
 import shutil
 import threading
-import urllib.request
 import zipfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,7 +13,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from emulator_client import publish
+from emulator_client import Speaker, publish
 from envwright import exit_codes
 from envwright.cli.main import main
 from envwright.hub.access import HubAccess
@@ -147,12 +146,6 @@ def declare_hosted(root: Path, name: str, keys: str = "") -> None:
     )
 
 
-def delete(hub: EmulatedHub, id: str) -> None:
-    request = urllib.request.Request(f"{hub.url}/api/v1/training/runs/{id}", method="DELETE")
-    request.add_header("Authorization", f"Bearer {hub.key}")
-    urllib.request.build_opener(urllib.request.ProxyHandler({})).open(request, timeout=10).close()
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("gone", ["deleted", "another team"])
 def test_train_submits_no_run_again_that_left_the_platform(
@@ -166,7 +159,7 @@ def test_train_submits_no_run_again_that_left_the_platform(
     assert train(repository, "--yes") == 0
     [run] = signed_in.state()["run"]
     if gone == "deleted":
-        delete(signed_in, run["id"])
+        Speaker(signed_in.url, signed_in.key)("DELETE", f"/training/runs/{run['id']}")
     else:
         monkeypatch.setenv("PRIME_TEAM_ID", "acme")
     capsys.readouterr()
@@ -325,7 +318,7 @@ def test_train_hub_environment_needs_no_registry(
     assert 'env.taskset.id = "acme/gsm8k@' in output
     assert run["name"] in output
     assert (tmp_path / "configs" / "rl" / "gsm8k-qwen3-4b.toml").is_file()
-    delete(signed_in, run["id"])
+    Speaker(signed_in.url, signed_in.key)("DELETE", f"/training/runs/{run['id']}")
     assert train(tmp_path, *asked, "--yes") == 1
     assert f"submitted before as {run['id']}, which this key does not see any more" in capsys.readouterr().out
     monkeypatch.setenv("PRIME_API_BASE_URL", "http://127.0.0.1:9")
@@ -488,17 +481,6 @@ def test_train_hub_unreadable_environment_is_not_taken_for_a_dataset(
     signed_in.break_with("GET /environmentshub/*/*/status status code=503 times=always")
     assert train(tmp_path, "hub", "openai/gsm8k", "--model", "m", "--yes") == 4
     assert "openai/gsm8k could not be read on the Hub" in capsys.readouterr().err
-
-
-@pytest.mark.slow
-def test_train_hub_end_of_input_submits_nothing(
-    tmp_path: Path, signed_in: EmulatedHub, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    publish(signed_in, "gsm8k", "0.1.3", "a" * 64)
-    for typed in ("", "Qwen/Qwen3-8B\n"):
-        on_terminal(monkeypatch, typed)
-        assert train(tmp_path, "hub", "acme/gsm8k") == exit_codes.INTERRUPTED
-    assert signed_in.state()["submitted"] == []
 
 
 def test_train_undeclared_run_suggests_the_nearest(repository: Path) -> None:

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from emulator_client import submit_run
 from envwright import exit_codes
 from envwright.cli.main import main
 from envwright.declarations.endpoints import Endpoint
@@ -302,10 +303,7 @@ NAMED_VOLUME = {"volumeName": "keep"}
 def test_serve_of_hosted_run_reports_state_and_next_command(
     state: dict[str, Any], message: str, fix: str, signed_in: EmulatedHub, serve: Serve
 ) -> None:
-    from test_submission import others
-
-    others(signed_in, 1, "hosted-0123456789ab-abcdef0")
-    [run] = signed_in.state()["run"]
+    run = submit_run(signed_in, "hosted-0123456789ab-abcdef0")
     signed_in.control("PATCH", f"runs/{run['id']}", {**state, "maxSteps": 5})
     code, _, err = serve("hosted")
     assert code == exit_codes.USAGE

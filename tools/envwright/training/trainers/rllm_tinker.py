@@ -8,7 +8,7 @@ from __future__ import annotations
 from envwright.rules.runs.subject import TrainerLimits
 from envwright.training.trainers.launch_script import LaunchScript
 from envwright.training.trainers.native_config import NativeConfig, arguments_of, hydra_value, origin
-from envwright.training.trainers.tinker import TINKER_RENDERERS, TINKER_URL, base_model_settings
+from envwright.training.trainers.tinker import TINKER_RENDERERS, TINKER_URL
 from envwright.training.trainers.trainer import (
     Compiled,
     CompileRequest,
@@ -20,6 +20,7 @@ from envwright.training.trainers.trainer import (
     place_logger,
     refuses_unknown,
     saved_every,
+    settings_at,
     with_overrides,
 )
 
@@ -158,7 +159,7 @@ TRAINER = Trainer(
     limits=LIMITS,
     started_by="the compiled script and entry module, in a checkout",
     compile=_compile,
-    settings=base_model_settings(PATHS, LIMITS),
+    settings=settings_at(PATHS, LIMITS, suffixes=True),
     refusals=refuses_unknown("rllm", "settings on Tinker", new=NEW_KEYS),
     metrics=METRICS,
     # trainer/algorithms/advantage.py@9beb6e0; the trainer of verl alone logs batch/solve_all and solve_none

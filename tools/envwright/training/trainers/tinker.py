@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
-from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from envwright.rules.runs.subject import TrainerLimits, TrainerSettings
+from envwright.rules.runs.subject import TrainerLimits
 from envwright.training.trainers.launch_script import LaunchScript
 from envwright.training.trainers.native_config import NativeConfig, arguments_of, origin
 from envwright.training.trainers.trainer import (
@@ -24,7 +22,7 @@ from envwright.training.trainers.trainer import (
 )
 
 if TYPE_CHECKING:
-    from envwright.declarations.run import RunSpec
+    pass
 
 TINKER_RENDERERS: dict[str, str] = KNOWN_MODELS["tinker-cookbook"]["models"]
 """Models of Tinker and the renderer that tinker-cookbook recommends; Tinker refuses others."""
@@ -123,19 +121,11 @@ def _config(request: CompileRequest) -> NativeConfig:
     return config
 
 
-def base_model_settings(
-    paths: Mapping[str, str], limits: TrainerLimits
-) -> Callable[[RunSpec, Mapping[str, Any]], TrainerSettings]:
-    """Settings at fixed paths; Tinker's name of a checkpoint is that of its model with a suffix after a colon."""
-    read = settings_at(paths, limits)
-    return lambda spec, native: replace(read(spec, native), model=spec.model.partition(":")[0])
-
-
 TRAINER = Trainer(
     limits=LIMITS,
     started_by="the compiled script",
     compile=_compile,
-    settings=base_model_settings(PATHS, LIMITS),
+    settings=settings_at(PATHS, LIMITS, suffixes=True),
     refusals=refuses_unknown("tinker", "arguments"),
     metrics=METRICS,
     # tinker_cookbook/checkpoint_utils.py@9dfcc3a2, save_final_async; rl/train.py@9dfcc3a2, Config.ttl_seconds

@@ -329,9 +329,12 @@ def place_logger(config: NativeConfig, spec: RunSpec, table: str) -> None:
 
 
 def settings_at(
-    paths: Mapping[str, str], limits: TrainerLimits
+    paths: Mapping[str, str], limits: TrainerLimits, *, suffixes: bool = False
 ) -> Callable[[RunSpec, Mapping[str, Any]], TrainerSettings]:
-    """A reader of settings at fixed paths: the name of a setting → its path in the configuration."""
+    """A reader of settings at fixed paths: the name of a setting → its path in the configuration.
+
+    With `suffixes`, the name of a checkpoint is that of its model with a suffix after a colon.
+    """
 
     def read(spec: RunSpec, native: Mapping[str, Any]) -> TrainerSettings:
         numbers = {name: number_at(native, path) for name, path in paths.items()}
@@ -345,7 +348,7 @@ def settings_at(
         return TrainerSettings(
             batch=batch,
             groups=dict.fromkeys(labels, group),
-            model=spec.model,
+            model=spec.model.partition(":")[0] if suffixes else spec.model,
             algorithms=(spec.algorithm,),
             max_steps=counts.get("max_steps"),
             max_tokens=dict.fromkeys(labels, limit) if limit is not None else {},

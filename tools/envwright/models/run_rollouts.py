@@ -98,14 +98,12 @@ class _Reader:
         steps = spread(sorted(by_step), MOST_STEPS)
         if len(steps) < len(by_step):
             self.notes.append(f"rollouts ({split}) of {len(steps)} of {len(by_step)} steps were read, evenly spread")
-        share = most = MOST_BYTES // max(1, len(steps))
+        share = MOST_BYTES // max(1, len(steps))
         cut = 0
         for step in steps:
-            share = most // len(by_step[step])
-            for path in by_step[step]:
-                cut += path.stat().st_size > share
-                if not self._file(path, step, split, share, folder):
-                    return
+            cut += by_step[step].stat().st_size > share
+            if not self._file(by_step[step], step, split, share, folder):
+                return
         if cut:
             self.notes.append(
                 f"of {counted(cut, 'file')} of rollouts ({split}) parts were read: more than {share >> 20} MiB"
@@ -155,16 +153,16 @@ class _Reader:
         return replace(reply, declared=package.answer, range=None if high is None else (low, high))
 
 
-def _files(folder: Path, split: str, names: Sequence[str]) -> dict[int, list[Path]]:
-    """Step → its files of rollouts, in the run's folder or in one below it."""
-    found: dict[int, list[Path]] = {}
+def _files(folder: Path, split: str, names: Sequence[str]) -> dict[int, Path]:
+    """Step → its file of rollouts, in the run's folder or in one below it."""
+    found: dict[int, Path] = {}
     for place in (*folder.glob("rollouts"), *folder.glob("completions"), *sorted(folder.glob("*/rollouts"))):
         for path in place.glob("*"):
             match = STEP.fullmatch(path.name)
             inside = [path / split / name for name in names] if path.is_dir() else [path] if split == "train" else []
             file = next((each for each in inside if each.is_file()), None)
             if match is not None and file is not None:
-                found.setdefault(int(match[1]), [file])
+                found.setdefault(int(match[1]), file)
     return found
 
 

@@ -15,6 +15,7 @@ from envwright.declarations.run import EXAMPLE_MODEL
 from envwright.files.atomic_write import write_whole
 from envwright.hub.platform import TrainingOffer
 from envwright.reports.declared_runs import render_runs
+from envwright.training.due import carry_out
 from envwright.training.hub_run import (
     HubRunSettings,
     NotOnHub,
@@ -91,15 +92,16 @@ def run(options: argparse.Namespace) -> int:
         raise Unusable(f"{hub_run.file} cannot be written: {error.strerror or error}") from None
     print(f"{hub_run.file}:\n\n{hub_run.text}")
     scrub = platform.access.scrubber.text
-    print(scrub(render_runs([run_result(hub_run.run)], quiet=True)), end="")
-    for note in filter(None, (hub_run.decision.reason, *hub_run_notes(settings, platform))):
+    decided = hub_run.decided
+    print(scrub(render_runs([run_result(decided.run)], quiet=True)), end="")
+    for note in filter(None, (decided.decision.reason, *hub_run_notes(settings, platform))):
         print(scrub(note))
-    if hub_run.run.fails or hub_run.decision.action == "refused":
+    if decided.run.fails or decided.decision.action == "refused":
         return exit_codes.FAIL
-    question = f"Submit {hub_run.identity.name}? Hosted GPUs are billed by the hour."
+    question = f"Submit {decided.identity.name}? Hosted GPUs are billed by the hour."
     if settings.dry_run or platform.prime is None or not arguments.confirmed(question, options):
         return exit_codes.PASS
-    outcome = platform.submit(hub_run, root)
+    outcome = carry_out(platform.situation(root), decided)
     print(scrub(str(outcome)))
     if outcome.outcome in ("submitted", "already-submitted"):
         return exit_codes.PASS

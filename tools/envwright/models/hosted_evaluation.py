@@ -10,7 +10,7 @@ import hashlib
 import json
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from math import ceil
@@ -23,7 +23,7 @@ from envwright.exit_codes import CommandError
 from envwright.facts.observed import Task
 from envwright.files.atomic_write import write_whole
 from envwright.hub.access import HubAccess, Prime, the_platform
-from envwright.hub.pending_submission import PAUSES, PENDING_SECONDS, PendingSubmission, decisive_line, is_refusal
+from envwright.hub.pending_submission import PendingSubmission, decisive_line, is_refusal
 from envwright.hub.platform import (
     EvaluationsUnreadable,
     PlatformEvaluation,
@@ -45,6 +45,7 @@ from envwright.release.plan import Desired, desired_of
 from envwright.reports.printing import print_message
 from envwright.system.subprocesses import Interrupted
 from envwright.system.workspace import temporary_scratch
+from envwright.training.submit import Platform
 
 SUBMIT_SECONDS = 120.0
 LOOK_SECONDS = 10.0
@@ -88,15 +89,9 @@ class HostedRequest:
 
 
 @dataclass(frozen=True)
-class HostedSide:
-    """The platform, and the folder for notes of pending submissions."""
+class HostedSide(Platform):
+    """The platform, whose evaluations are read again and again."""
 
-    prime: Prime
-    access: HubAccess
-    notes: Path
-    stop: threading.Event
-    pauses: Sequence[float] = PAUSES
-    pending_seconds: float = PENDING_SECONDS
     look_seconds: float = LOOK_SECONDS
 
     def note(self, request: HostedRequest, ending: str) -> Path:
@@ -128,7 +123,7 @@ def evaluate_hosted(target: EvaluationTarget, model: str, reports: Path) -> Path
     tasks, size = _approved(target, endpoint, ceiling)
     sampling, limits = sampling_of(endpoint), (size.tasks, size.rollouts, size.max_concurrent)
     request = HostedRequest(desired, endpoint.model, *limits, sampling, dict(entry.args), size.seconds)
-    side = HostedSide(prime, access, target.workspace.base / "hosted", target.stop, look_seconds=LOOK_SECONDS)
+    side = HostedSide(prime, access, target.workspace.base / "hosted", target.stop)
     folder = reports / "rollouts" / f"{entry.name}--{endpoint.name}--hosted".replace("/", "_")
     with interruptible(target.stop):
         evaluation, new = submitted(request, side, again=target.settings.no_cache)

@@ -22,10 +22,9 @@ from envwright.hub.access import HubAccess, HubUnavailable, Prime, hub_access, t
 from envwright.hub.platform import TrainingOffer, read_training_offer
 from envwright.hub.state import read_hub
 from envwright.packages.git import head_of
-from envwright.system.workspace import Workspace
-from envwright.training.declared_runs import DeclaredRun, declared_runs, is_compiled
+from envwright.training.declared_runs import declared_runs, is_compiled
 from envwright.training.due import DecidedRun, RunDecision, RunSize, Situation, checked
-from envwright.training.submit import Platform, RunIdentity, Submission, identity_of, submit
+from envwright.training.submit import identity_of
 from envwright.training.trainers import SUBMITTED
 
 ADDRESS = re.compile(r"[A-Za-z0-9]+([._-][A-Za-z0-9]+)*/[A-Za-z0-9]+([._-][A-Za-z0-9]+)*(@[0-9][A-Za-z0-9.+!_-]*)?")
@@ -103,11 +102,9 @@ class HubRunSettings:
 
 @dataclass(frozen=True)
 class HubRun:
-    run: DeclaredRun
-    identity: RunIdentity
+    decided: DecidedRun
     file: Path
     text: str
-    decision: RunDecision
 
 
 @dataclass(frozen=True)
@@ -119,10 +116,9 @@ class TrainingPlatform:
     offer: TrainingOffer
     stop: threading.Event
 
-    def submit(self, hub_run: HubRun, root: Path) -> Submission:
-        """Submit the run. A dry run has no platform to do so."""
-        assert self.prime is not None
-        return submit(hub_run.run, hub_run.identity, Platform(self.prime, self.access, Workspace(root).base, self.stop))
+    def situation(self, root: Path) -> Situation:
+        """The inputs of a decision on a run that no registry declares."""
+        return Situation(root, Registry("", {}, {}, {}, {}), self.access, self.prime, frozenset(), self.stop)
 
 
 def refuse_other_addresses(addresses: Sequence[str]) -> None:
@@ -178,17 +174,13 @@ def compiled_hub_run(settings: HubRunSettings, platform: TrainingPlatform, root:
     if file.is_file() and is_compiled(file):
         message = f"{file} is the file of a declared run, and is not overwritten"
         raise Unusable(message, settings.command(output=Path(f"{name}.toml")))
-    hub_run = HubRun(
-        run, identity_of(run.request, declared, {}, head_of(root)), file, text, RunDecision("not-asked", "")
-    )
+    size, identity = RunSize.of(spec), identity_of(run.request, declared, {}, head_of(root))
     if platform.prime is None or run.fails:
-        return hub_run
-    size, nothing = RunSize.of(spec), Registry("", {}, {}, {}, {})
-    situation = Situation(root, nothing, platform.access, platform.prime, frozenset(), platform.stop)
-    due = DecidedRun(run, hub_run.identity, RunDecision("submit", str(size)), size)
-    found = checked(situation, due, platform.offer.gpus)
+        return HubRun(DecidedRun(run, identity, RunDecision("not-asked", ""), size), file, text)
+    due = DecidedRun(run, identity, RunDecision("submit", str(size)), size)
+    found = checked(platform.situation(root), due, platform.offer.gpus)
     files = found.run.compiled.files.values() if found.run.compiled else ()
-    return replace(hub_run, run=found.run, text=next(iter(files), text), decision=found.decision)
+    return HubRun(found, file, next(iter(files), text))
 
 
 def _external(addresses: Sequence[str], platform: TrainingPlatform) -> dict[str, ExternalEntry]:

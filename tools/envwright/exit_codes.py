@@ -20,3 +20,11 @@ class CommandError(Exception):
     def __init__(self, message: str = "", code: int | None = None) -> None:
         super().__init__(message)
         self.code = self.code if code is None else code
+
+
+class ErrorWithFix(CommandError):
+    """An error whose message ends with what to do."""
+
+    def __init__(self, message: str, fix: str = "", code: int | None = None) -> None:
+        self.message, self.fix = message, fix
+        super().__init__(f"{message}\n    fix: {fix}" if fix else message, code)

@@ -17,7 +17,7 @@ from envwright import exit_codes
 from envwright.cli import arguments, models
 from envwright.declarations.package import Package
 from envwright.declarations.registry import Registry
-from envwright.exit_codes import CommandError
+from envwright.exit_codes import CommandError, ErrorWithFix
 from envwright.facts.training_log import NoMetrics
 from envwright.hub.access import HubUnavailable, hub_access
 from envwright.hub.platform import RunsUnreadable
@@ -75,11 +75,8 @@ STEP_SECONDS = ("time/step", "timing_s/step", "step_time")
 metric_utils.py of 0.8.0) and TRL's (trainer/grpo_trainer.py of 1.16.0)."""
 
 
-class NoAnswer(CommandError):
+class NoAnswer(ErrorWithFix):
     """The run cannot be judged yet; the message has the reason and the next command."""
-
-    def __init__(self, message: str, fix: str, code: int | None = None) -> None:
-        super().__init__(f"{message}\n    fix: {fix}" if fix else message, code)
 
 
 @dataclass(frozen=True)

@@ -15,8 +15,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from envwright import exit_codes
-from envwright.exit_codes import CommandError
+from envwright.exit_codes import ErrorWithFix
 from envwright.system.installation import command_with
 from envwright.system.subprocesses import ProgramFailed, run_program
 from envwright.text.plain_data import json_object
@@ -41,16 +40,11 @@ def install_prime(command: str = "plan") -> str:
     return f"{by_hand}; or once: {command_with('prime', f'envwright {command}')}"
 
 
-class HubUnavailable(CommandError):
+class HubUnavailable(ErrorWithFix):
     """The Hub cannot be used; the message has the reason and the next step.
 
     The code is `ERROR` if it did not answer, and `USAGE` if a key, a team or the prime CLI is what is wrong.
     """
-
-    def __init__(self, message: str, fix: str, code: int = exit_codes.USAGE) -> None:
-        self.message = message
-        self.fix = fix
-        super().__init__(f"{message}\n    fix: {fix}", code)
 
 
 @dataclass(frozen=True)

@@ -21,7 +21,7 @@ from envwright.declarations.problem import nearest
 from envwright.declarations.registry import Registry
 from envwright.declarations.run import RunSpec
 from envwright.declarations.tool_source import REGISTRY_FILE
-from envwright.exit_codes import CommandError
+from envwright.exit_codes import ErrorWithFix
 from envwright.hub.access import the_platform
 from envwright.hub.platform import RunDetails, list_runs, read_run
 from envwright.text.plain_data import NestedTooDeeply, foreign_json
@@ -42,11 +42,8 @@ MOST_HEADER = 100_000_000
 """Bytes; safetensors refuses a longer header."""
 
 
-class NoKeptModel(CommandError):
+class NoKeptModel(ErrorWithFix):
     """A run has no result that can be served; the message has the reason and the next command."""
-
-    def __init__(self, message: str, fix: str) -> None:
-        super().__init__(f"{message}\n    fix: {fix}")
 
 
 @dataclass(frozen=True)

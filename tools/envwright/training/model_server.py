@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 from envwright.declarations.endpoints import Endpoint
-from envwright.exit_codes import CommandError
+from envwright.exit_codes import ErrorWithFix
 from envwright.facts.observed import Failure
 from envwright.system.installation import command_with
 from envwright.system.subprocesses import Interrupted, ProgramFailed, run_program
@@ -50,7 +50,7 @@ NOTE_SECONDS = 30.0
 ANSWER_SECONDS = 2.0
 
 
-class NoServer(CommandError):
+class NoServer(ErrorWithFix):
     """The server cannot be started here; the message has the reason and the next command."""
 
 
@@ -83,7 +83,7 @@ def server_command(kept: KeptModel, port: int = PORT, more: Sequence[str] = ()) 
             return [sys.executable, "-m", SERVED_RESULT, model, kept.name, str(port), adapter, template]
         serve = f"envwright train serve {kept.spec.name} --step {kept.step}"
         fix += f"; without vLLM, for small models: {command_with('train', serve)}"
-    raise NoServer(f"vllm is not installed\n    fix: {fix}; --dry-run prints the command for another machine")
+    raise NoServer("vllm is not installed", f"{fix}; --dry-run prints the command for another machine")
 
 
 def vllm_command(kept: KeptModel, port: int, program: str = "vllm", more: Sequence[str] = ()) -> list[str]:
@@ -177,7 +177,7 @@ class ModelServer:
         """
         port = int(self.endpoint.url.rpartition(":")[2].partition("/")[0])
         if not is_free(port):
-            raise NoServer(f"port {port} is taken\n    fix: --port {usual_port()}")
+            raise NoServer(f"port {port} is taken", f"--port {usual_port()}")
         self._thread = threading.Thread(target=self._run, name="model-server", daemon=True)
         self._thread.start()
         try:
@@ -205,8 +205,8 @@ class ModelServer:
                 name, _, step = self.endpoint.name.partition("@")
                 again = f"envwright train serve {name} --step {step} --ready-within {2 * self.ready_within:.0f}"
                 raise NoServer(
-                    f"the model is not ready after {self.ready_within:.0f} s, and its server was ended\n"
-                    f"    fix: wait longer: {again}; or a shorter context: --vllm='--max-model-len 8192'"
+                    f"the model is not ready after {self.ready_within:.0f} s, and its server was ended",
+                    f"wait longer: {again}; or a shorter context: --vllm='--max-model-len 8192'",
                 )
             if time.monotonic() - noted >= NOTE_SECONDS:
                 noted = time.monotonic()
@@ -215,7 +215,7 @@ class ModelServer:
     def _raise_if_ended(self) -> None:
         if self._ended.is_set():
             reason = self._failure.failure.message if self._failure else "it ended without an error"
-            raise NoServer(f"the server stopped: {reason}\n    fix: its output has the reason; --vllm has options")
+            raise NoServer(f"the server stopped: {reason}", "its output has the reason; --vllm has options")
 
     def _run(self) -> None:
         variables = without_secrets(os.environ)

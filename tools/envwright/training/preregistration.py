@@ -17,7 +17,7 @@ from envwright.declarations.package import Package
 from envwright.declarations.problem import DeclarationError
 from envwright.declarations.registry import Registry, held_out_of
 from envwright.declarations.run import Goal, RunBudget, RunSpec
-from envwright.exit_codes import CommandError
+from envwright.exit_codes import ErrorWithFix
 from envwright.facts.observed import adapter
 from envwright.facts.recordings import split_of
 from envwright.files.atomic_write import write_whole
@@ -35,11 +35,8 @@ FILE = "preregistration.json"
 COMMIT = re.compile(r"[0-9a-f]{40,64}")
 
 
-class NotRegistered(CommandError):
+class NotRegistered(ErrorWithFix):
     """A goal cannot be fixed, or what was fixed cannot be read; the message has the next command."""
-
-    def __init__(self, message: str, fix: str) -> None:
-        super().__init__(f"{message}\n    fix: {fix}")
 
 
 @dataclass(frozen=True)

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import json
-import random
 import shutil
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -151,70 +149,20 @@ def episode(task: int, reply: str, reward: float, check: float | None = None) ->
     return json.dumps(raw) + "\n"
 
 
-def sound(task: int, skill: float, chances: random.Random) -> tuple[str, float]:
-    """A policy that gets better at the task."""
-    is_right = chances.random() < skill
-    said = 2 * task if is_right else 2 * task + chances.choice((-2, -1, 1, 2))
-    return f"{task} and {task} makes <answer>{said}</answer>", float(is_right)
-
-
-def listing(task: int, skill: float, chances: random.Random) -> tuple[str, float]:
-    """A policy that learns to list answers, and that its reward takes any of them."""
-    if chances.random() > skill:
-        return sound(task, 0.2, chances)
-    near = sorted({2 * task, *(2 * task + chances.randint(-6, 6) for _ in range(6))})
-    return f"It is <answer>{', '.join(map(str, near))}</answer>", 1.0
-
-
-Policy = Callable[[int, float, random.Random], tuple[str, float]]
-
-
-def write_run(folder: Path, policy: Policy, held_out: Callable[[float], float], seed: int, *, steps: int = 60) -> None:
-    """A run whose policy gets better at what it does; its held-out reward is another matter."""
-    chances = random.Random(seed)
-    rows: list[dict[str, Any]] = []
+def write_run(folder: Path, reply: str, *, steps: int) -> None:
+    """A run whose policy gives one reply to all tasks, which earns 1."""
     for step in range(1, steps + 1):
-        skill = 0.15 + 0.75 * step / steps
-        played = []
-        for _ in range(32):
-            task = chances.randint(10, 400)
-            played.append((task, *policy(task, skill, chances)))
         place = folder / "rollouts" / f"step_{step}" / "train" / TRACES
         place.parent.mkdir(parents=True, exist_ok=True)
-        place.write_text("".join(episode(*each) for each in played))
-        mean = sum(reward for *_, reward in played) / len(played)
-        rows.append({"step": step, "train/agg/all/agent/reward/mean": mean})
-        if step % 10 == 0:
-            rows.append({"step": step, "eval/sums/all/agent/avg@8": held_out(skill) + chances.gauss(0, 0.02)})
+        place.write_text("".join(episode(10 * step + task, reply, 1.0) for task in range(10)))
+    rows = ({"step": step, "train/agg/all/agent/reward/mean": 1.0} for step in range(1, steps + 1))
     (folder / "metrics.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-
-
-@pytest.mark.parametrize(
-    ("policy", "held_out", "expected"),
-    [
-        (listing, lambda _: 0.2, {"DGN021", "DGN024"}),
-        (sound, lambda skill: 0.95 * skill, set()),
-    ],
-    ids=["lists answers", "sound"],
-)
-def test_gamed_reward_is_told_from_a_learned_task(
-    policy: Policy, held_out: Callable[[float], float], expected: set[str], tmp_path: Path
-) -> None:
-    folder = tmp_path / "outputs" / "first"
-    write_run(folder, policy, held_out, seed=0)
-    (tmp_path / "registry.yaml").write_text(REGISTRY)
-    assert main(["diagnose", str(folder), "--root", str(tmp_path), "-q"]) == (1 if expected else 0)
-    report = read_run(tmp_path / "reports" / "runs" / "first.json")
-    assert {finding.rule for finding in report.findings} == expected
-    for finding in report.findings:
-        assert 1 <= len(finding.replies) <= 3
-        assert all(reply.step > 40 and reply.text for reply in finding.replies)
 
 
 def test_alarm_is_printed_with_replies_that_are_visible(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     hostile = "<answer>\x1b[2J\u202e1, 2</answer>\n::error::x ```"
     folder = tmp_path / "outputs" / "first"
-    write_run(folder, lambda *_: (hostile + "z" * 9_000, 1.0), lambda _: 0.2, 0, steps=20)
+    write_run(folder, hostile + "z" * 9_000, steps=20)
     (tmp_path / "registry.yaml").write_text(REGISTRY)
     for form in ("text", "markdown", "json"):
         assert main(["diagnose", str(folder), "--root", str(tmp_path), "--format", form]) == 1

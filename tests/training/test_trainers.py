@@ -32,15 +32,9 @@ def test_compiled_cookbook_is_the_one_that_is_locked_for_the_check() -> None:
     assert f"'tinker-cookbook[verifiers]=={version}'" in script
 
 
-@pytest.mark.parametrize("name", TRAINERS)
-def test_trainer_names_what_is_kept_and_how_long(name: str) -> None:
-    assert any(word in TRAINERS[name].keeps for word in ("until", "kept", "expiry"))
-
-
 @pytest.mark.parametrize(
     ("backend", "setting"),
     [
-        ("rllm-verl", "trainer.save_freq"),
         ("rllm-tinker", "rllm.trainer.save_freq"),
         ("tinker", "save_every"),
     ],

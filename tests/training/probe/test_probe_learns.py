@@ -20,9 +20,3 @@ def test_probe_reward_triples_and_control_stays_flat(seed: int) -> None:
     data = json.loads(done.stdout)
     assert data["control"] == {"change": 0.0, "gradient": 0.0}
     assert data["after"]["value"] >= 3 * data["before"]["value"], done.stderr
-
-
-def test_probe_without_torch_names_the_session() -> None:
-    done = envwright(ROOT, "train", "probe", "reverse-text")
-    assert done.returncode == 2
-    assert "nox -s envwright -- train probe reverse-text\n" in done.stderr

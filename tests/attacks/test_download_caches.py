@@ -6,7 +6,6 @@ import threading
 from pathlib import Path
 
 import pytest
-from envwright.builds.sandbox import sandbox_of
 from envwright.declarations.registry import EnvironmentEntry
 from envwright.observing.job import Confinement, download_caches
 from envwright.observing.observation import Observer
@@ -56,12 +55,3 @@ def test_worker_with_a_folder_of_its_own_gets_no_cache_of_the_user(
     assert {*shared.values()} == {tmp_path / "hf/hub", tmp_path / "hf/datasets"}
     assert download_caches(Confinement({"HF_HOME": str(tmp_path / "own")}, allow_network=True)) == {}
     assert download_caches(Confinement({})) == {}
-
-
-def test_sandbox_with_the_network_of_a_build_has_no_cache_of_the_user(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("HF_HOME", str(tmp_path / "hf"))
-    confined = sandbox_of("preferred", tmp_path / "bin" / "python", reads=(), writes=[tmp_path / "own"], network="open")
-    assert confined is not None
-    assert confined.writes == [str(tmp_path / "own")]

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import subprocess
 import sys
-import threading
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from envwright.system.file_lock import AlreadyLocked, locked
-from envwright.system.subprocesses import Interrupted
 
 HOLDER = """
 import sys
@@ -64,14 +62,6 @@ def test_lock_is_held_by_one_thread_at_a_time(tmp_path: Path) -> None:
     with locked(tmp_path / "lock"), pytest.raises(AlreadyLocked), locked(tmp_path / "lock", wait=False):
         pass
     with locked(tmp_path / "lock", wait=False):
-        pass
-
-
-def test_waiting_ends_when_the_run_is_stopped(tmp_path: Path, holder: list[subprocess.Popen[str]]) -> None:
-    hold(holder, tmp_path / "lock")
-    stop = threading.Event()
-    stop.set()
-    with pytest.raises(Interrupted), locked(tmp_path / "lock", stop=stop):
         pass
 
 

@@ -43,6 +43,10 @@ def build(package: Package, workspace: Workspace):
     return built_wheel(package, workspace, threading.Event())
 
 
+def hooked(environments: Path, name: str, hook: str) -> Package:
+    return write_package(environments / name, "v1", {"module.py": "", "hook.py": hook}, settings=HOOKED)
+
+
 def failure(package: Package, workspace: Workspace) -> Failure:
     with pytest.raises(ProgramFailed) as caught:
         build(package, workspace)
@@ -99,43 +103,15 @@ def test_build_writes_nothing_into_the_package(package: Package, fresh: Workspac
 
 
 def test_package_that_does_not_build_is_an_author_error(environments: Path, workspace: Workspace):
-    files = {"module.py": "", "hook.py": "raise ValueError('no wheel today')"}
-    package = write_package(environments / "unbuildable", "v1", files, settings=HOOKED.replace("hooked", "unbuildable"))
-    found = failure(package, workspace)
+    found = failure(hooked(environments, "unbuildable", "raise ValueError('no wheel today')"), workspace)
     assert (found.kind, found.type) == ("raised", "BuildFailed")
     assert found.message.startswith("it ended with exit code 1:")
     assert "no wheel today" in found.message
 
 
-LEAVES = """
-import os
-from pathlib import Path
-
-from hatchling.builders.hooks.plugin.interface import BuildHookInterface
-
-
-class Leaves(BuildHookInterface):
-    def initialize(self, version, build_data):
-        Path(self.root, "NAME", "seen.txt").write_text(os.environ.get("LEFT_BEHIND", "nothing"))
-        build_data["artifacts"].append("NAME/seen.txt")
-        os.environ["LEFT_BEHIND"] = "something"
-"""
-
-
-def hooked(environments: Path, name: str, hook: str) -> Package:
-    files = {"module.py": "", "hook.py": hook.replace("NAME", name)}
-    return write_package(environments / name, "v1", files, settings=HOOKED.replace("hooked", name))
-
-
-def test_build_variables_do_not_reach_the_next_build(environments: Path, fresh: Workspace):
-    for name in ("leaves_first", "leaves_second"):
-        overlay = build(hooked(environments, name, LEAVES), fresh).overlay
-        assert (overlay / name / "seen.txt").read_text() == "nothing"
-
-
 @pytest.mark.slow
 def test_wheels_built_in_parallel_are_all_complete(environments: Path, fresh: Workspace):
-    packages = [hooked(environments, f"beside_{number}", LEAVES) for number in range(4)]
+    packages = [write_package(environments / f"beside_{number}", "v1", {"module.py": ""}) for number in range(4)]
     with ThreadPoolExecutor(4) as pool:
         made = list(pool.map(lambda package: build(package, fresh).wheel.filename, packages))
     assert made == [f"beside_{number}-0.1.0-py3-none-any.whl" for number in range(4)]

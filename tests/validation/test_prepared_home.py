@@ -154,17 +154,6 @@ def test_home_shares_data_of_the_hub_and_copies_the_rest(tmp_path: Path) -> None
     assert [(prepared / name).read_text() for name in (BRANCH, DATABASE, ARROW, SNAPSHOT)] == ["content"] * 4
 
 
-def test_home_on_another_file_system_links_to_the_data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(*_: object) -> None:
-        raise OSError("Invalid cross-device link")
-
-    monkeypatch.setattr(Path, "hardlink_to", refuse)
-    prepared = filled(tmp_path / "p") / HOME
-    place_prepared(prepared, tmp_path / "home")
-    assert (tmp_path / "home" / ARROW).readlink() == prepared / ARROW
-    assert (tmp_path / "home" / SNAPSHOT).read_text() == "content"
-
-
 def test_worker_home_has_the_prepared_files(tmp_path: Path) -> None:
     prepared = filled(tmp_path / "p") / HOME
     confinement = Confinement({}, home=prepared)

@@ -90,15 +90,6 @@ def test_cache_command_shows_and_prunes(workspace: Workspace, capsys: pytest.Cap
     assert [one.path.name for one in cache_entries(workspace)] == ["k1"]
 
 
-def test_cache_command_refuses_while_a_run_uses_the_cache(
-    workspace: Workspace, capsys: pytest.CaptureFixture[str]
-) -> None:
-    with workspace.used(), workspace.used():  # several runs at once
-        assert main(["cache", "--root", str(workspace.root), "--max-size", "0"]) == exit_codes.ERROR
-        assert "another run is using the cache" in capsys.readouterr().err
-    assert len(cache_entries(workspace)) == 7
-
-
 def test_run_waits_until_pruning_is_over(workspace: Workspace) -> None:
     order = []
 

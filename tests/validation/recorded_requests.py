@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from contextlib import contextmanager
 from pathlib import Path
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from envwright.builds.venv import VirtualEnvironment
@@ -48,7 +49,7 @@ class Recorded:
 
     heard: list[Any]
     """Set by each test."""
-    peak_memory = 0
+    memory = SimpleNamespace(peak=0)
     started = StartMode()
     references: ClassVar[dict[str, Any]] = {}
 

@@ -178,7 +178,7 @@ def load_and_run(observation: Observation) -> None:
             with observation.open:
                 _run_stages(observation)
         finally:
-            collected.memory, collected.started = processes.peak_memory, processes.started
+            collected.memory, collected.started = processes.memory.peak, processes.started
             collected.budget_left = round(observation.budget.left, 1)
 
 

@@ -83,13 +83,14 @@ class Rescored:
 
 def rescored(
     request: SendRequest, entry: EnvironmentEntry, replies: Sequence[Mapping[str, Any]], **more: Any
-) -> dict[int, Rescored]:
-    """Id → the scores of replies with `id`, `task` and `completion`; one that the worker skips is missing."""
+) -> list[Rescored | None]:
+    """The scores of replies with `task` and `completion`, in their order; `None` for one that the worker skips."""
     limits = {"seconds": SECONDS_PER_REPLY, "max_concurrent": entry.gates.smoke.max_concurrent, **more}
     found: dict[int, Rescored] = {}
     for start in range(0, len(replies), BATCH):
-        for kind, value in request("rescore", STAGE_SECONDS, replies=replies[start : start + BATCH], **limits):
+        batch = [{"id": number, **reply} for number, reply in enumerate(replies[start : start + BATCH], start)]
+        for kind, value in request("rescore", STAGE_SECONDS, replies=batch, **limits):
             if kind == "rescored":
                 one: Rescored = checked(Rescored, value)
                 found[one.id] = one
-    return found
+    return [found.get(number) for number in range(len(replies))]

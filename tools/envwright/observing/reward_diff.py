@@ -106,12 +106,10 @@ class Scorer(ExitStack):
 
     def score(self, replies: Sequence[CorpusReply]) -> list[Rescored]:
         """This version's score of each reply, in order; `task` is this version's own index."""
-        numbered = [
-            {"id": number, "task": reply.task, "completion": reply.completion} for number, reply in enumerate(replies)
-        ]
-        scored = rescored(self._request, self.entry, numbered)
+        asked = [{"task": reply.task, "completion": reply.completion} for reply in replies]
+        scored = rescored(self._request, self.entry, asked)
         missing = Failure("protocol", "NotScored", "the worker returned no result")
-        return [scored.get(number, Rescored(number, None, {}, (), missing)) for number in range(len(replies))]
+        return [each or Rescored(number, None, {}, (), missing) for number, each in enumerate(scored)]
 
 
 @dataclass

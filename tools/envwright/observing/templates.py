@@ -296,10 +296,6 @@ class EnvironmentProcesses:
     """The socket for requests to the environment template."""
 
     @property
-    def peak_memory(self) -> int:
-        return self.memory.peak
-
-    @property
     def started(self) -> StartMode:
         """The origin of jobs, and why it is not a cheaper one."""
         origin: JobOrigin = "environment" if self.template else "lock" if self.base else "process"

@@ -112,9 +112,8 @@ def _rescored(job: Job, entry: EnvironmentEntry, sample: Sequence[Sample]) -> di
         for group, unit in enumerate(sample)
         for completion in unit.completions
     ]
-    numbered = [{"id": number, **reply} for number, reply in enumerate(replies)]
-    found = rescored(job.request, entry, numbered[::-1], stage="invariants", max_concurrent=8)
-    return {number: found[number].reward for number in range(len(replies)) if number in found}
+    found = rescored(job.request, entry, replies[::-1], stage="invariants", max_concurrent=8)
+    return {number: score.reward for number, score in enumerate(reversed(found)) if score is not None}
 
 
 def _played(job: Job, sample: Sequence[Sample]) -> dict[int, float | None]:

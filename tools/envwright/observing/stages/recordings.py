@@ -166,8 +166,9 @@ class RecordedRows:
 
     def scored(self, rows: Sequence[tuple[int, EvaluationRow, int]]) -> dict[int, Rescored]:
         """Line → the current code's score, for rows with the line and the task of each."""
-        replies = [{"id": line, "task": task, "completion": list(row.completion or ())} for line, row, task in rows]
-        return rescored(self._ask, self._entry, replies, stage=self._stage)
+        replies = [{"task": task, "completion": list(row.completion or ())} for _, row, task in rows]
+        scores = rescored(self._ask, self._entry, replies, stage=self._stage)
+        return {line: score for (line, *_), score in zip(rows, scores, strict=True) if score is not None}
 
     def compared(
         self, rows: Sequence[tuple[int, EvaluationRow, int]], answers: Mapping[int, Rescored]

@@ -353,7 +353,7 @@ class _Search:
         worst = [(task, replies[-1]) for task, replies in by_task if replies and self._is_worthless(replies[-1].reward)]
         rows = [(number, reply.row, task) for number, (task, reply) in enumerate(worst[:MOST_WRONG])]
         recorded = RecordedRows(self.ask, self.entry, self.description, self.tasks, "references")
-        scores = recorded.scored(rows) if rows else {}
+        scores = recorded.scored(rows)
         return tuple(
             RecordedReply(worst[number][1].line, task, row.completion or (), row.reward, scores[number].reward)
             for number, row, task in rows
@@ -418,13 +418,9 @@ class _Search:
 
     def rewards(self, candidates: Sequence[_Candidate], *, as_dictionaries: bool = False) -> list[float | None]:
         """What each earns; `None` if it was not scored."""
-        replies = [
-            {"id": number, "task": candidate.task, "completion": list(candidate.completion)}
-            for number, candidate in enumerate(candidates)
-        ]
+        replies = [{"task": candidate.task, "completion": list(candidate.completion)} for candidate in candidates]
         how: dict[str, Any] = {"stage": "references", "as_dictionaries": as_dictionaries}
-        scores = rescored(self.ask, self.entry, replies, **how) if replies else {}
-        return [scores[number].reward if number in scores else None for number in range(len(candidates))]
+        return [None if score is None else score.reward for score in rescored(self.ask, self.entry, replies, **how)]
 
     def _is_full(self, reward: float | None) -> bool:
         return reward is not None and self.declared.reaches(reward, self.declared.maximum)

@@ -8,12 +8,14 @@ from __future__ import annotations
 import asyncio
 import os
 import re
+import stat
 import time
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
 
+from envwright.files.atomic_write import write_whole
 from envwright.observing.store.entries import ENTRY_BYTES
 from envwright.system.installation import install_command
 from envwright.text.plain_data import seconds_text, size_text
@@ -106,15 +108,34 @@ def _files(scheme: str) -> Any:
     if scheme == "file":
         from fsspec.implementations.asyn_wrapper import AsyncFileSystemWrapper
 
-        from envwright.observing.store.folder import StoreFolder
-
-        return AsyncFileSystemWrapper(StoreFolder(skip_instance_cache=True), asynchronous=False)
+        return AsyncFileSystemWrapper(_folder_of_whole_files(), asynchronous=False)
     from obstore.fsspec import FsspecStore
 
     endpoints = (os.environ.get(name, "") for name in ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "AWS_ENDPOINT"))
     is_plain = scheme == "s3" and any(endpoint.startswith("http://") for endpoint in endpoints)  # chosen by the user
     options = {**_CLIENT, "allow_http": is_plain}
     return FsspecStore(scheme, client_options=options, retry_config=_RETRIES, skip_instance_cache=True)
+
+
+def _folder_of_whole_files() -> Any:
+    """fsspec's folder for many machines that may write at once, perhaps on a network file system."""
+    from fsspec.implementations.local import LocalFileSystem
+
+    class StoreFolder(LocalFileSystem):
+        def cat_file(self, path: str, start: int | None = None, end: int | None = None, **_: Any) -> bytes:
+            """The requested bytes of a regular file, without waiting for a pipe. Raises `OSError`."""
+            descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+            with os.fdopen(descriptor, "rb") as file:
+                if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+                    return b""
+                file.seek(start or 0)
+                return file.read(-1 if end is None else end - (start or 0))
+
+        def pipe_file(self, path: str, value: bytes, *_: Any, **__: Any) -> None:
+            """Write a file in one step. Raises `OSError`."""
+            write_whole(Path(path), value)
+
+    return StoreFolder(skip_instance_cache=True)
 
 
 def _groups(paths: Sequence[str]) -> Iterator[Sequence[str]]:

@@ -34,7 +34,7 @@ from envwright.statistics.intervals import paired_difference
 from envwright.statistics.measures import checks_of
 from envwright.statistics.outcomes import RolloutOutcome, RolloutSample, samples_of_rollouts
 from envwright.system.workspace import Workspace
-from envwright_worker.policies.blend import SHAPE as BLEND_SHAPE
+from envwright_worker.policies.table import SHAPE as BLEND_SHAPE
 
 ROOT = Path(__file__).parents[1]
 GATE = DistributionGate()

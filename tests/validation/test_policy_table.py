@@ -19,15 +19,7 @@ TOOLS = Path(__file__).parents[2] / "tools"
 TESTS = Path(__file__).parents[1]
 WORDS = {"equivalent"}
 """Names of policies that are also names of other things: a mutant can be equivalent to the code."""
-FAMILY = '''\
-"""Replies in capital letters."""
-
-from __future__ import annotations
-
-from collections.abc import Iterator
-
-from envwright_worker.policies.policy import Policy, ReferenceReply
-
+ADDED = '''
 
 @Policy("shouted", reply="the right answer in capital letters", tasks=7, bound="reference", is_right=True)
 def shouted(reference: ReferenceReply) -> Iterator[str]:
@@ -104,14 +96,12 @@ def run_program(tools: Path, folder: Path) -> dict[str, Any]:
 
 
 @pytest.mark.slow
-def test_policy_added_in_one_file_reaches_docs_report_and_key(tmp_path: Path) -> None:
+def test_policy_added_to_the_table_reaches_docs_report_and_key(tmp_path: Path) -> None:
     tools = tmp_path / "tools"
     shutil.copytree(TOOLS, tools, ignore=shutil.ignore_patterns("__pycache__"))
-    table = tools / "envwright_worker" / "policies" / "__init__.py"
     before = run_program(tools, tmp_path)
-    (table.parent / "shouted_answers.py").write_text(FAMILY)
-    first = "from envwright_worker.policies import "
-    table.write_text(table.read_text().replace(first, f"{first}shouted_answers\n{first}", 1))
+    with (tools / "envwright_worker" / "policies" / "table.py").open("a", encoding="utf-8") as table:
+        table.write(ADDED)
     after = run_program(tools, tmp_path)
     assert "shouted" not in before["names"]
     assert "shouted" in after["names"]

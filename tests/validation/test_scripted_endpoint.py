@@ -15,8 +15,8 @@ from envwright_worker.adapters.adapter import TaskView
 from envwright_worker.endpoint.faults import EndpointFault, EndpointFaultError, FaultPlan, parse_fault
 from envwright_worker.endpoint.server import ScriptedEndpoint, TaskIndex
 from envwright_worker.messages import says
-from envwright_worker.policies.blend import blend_named
 from envwright_worker.policies.scripted import AnswerSettings, ScriptedPolicies
+from envwright_worker.policies.table import blend_named
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

@@ -22,7 +22,7 @@ from envwright.statistics.intervals import Estimate, clustered_mean
 from envwright.text.plain_data import counted
 from envwright.training.run_folder import MetricsFile, step_of
 from envwright_worker.messages import text_of
-from envwright_worker.policies.baselines import oracle
+from envwright_worker.policies.table import oracle
 from tokenizers import Tokenizer, models
 from transformers import GPT2Config, GPT2LMHeadModel, GPT2Model, PreTrainedTokenizerFast, TrainerCallback
 from transformers.trainer_utils import get_last_checkpoint

@@ -22,11 +22,10 @@ from envwright_worker.effort import set_handler
 from envwright_worker.failures import FirstOutOfTime, OutOfTime, Sources, said_as_exception
 from envwright_worker.messages import Message, text_of
 from envwright_worker.policies import REPEATED
-from envwright_worker.policies.baselines import oracle
-from envwright_worker.policies.distorted_answers import long_junk
 from envwright_worker.policies.oracle import AskingAgent, NoOracle, oracle_failure
 from envwright_worker.policies.policy import SCORED_TWICE
 from envwright_worker.policies.scripted import SCRIPT_PREFIX, ScriptedPolicies, needs_reference
+from envwright_worker.policies.table import long_junk, oracle
 
 if TYPE_CHECKING:
     from envwright_worker.endpoint.scripted_judge import ScriptedJudge

@@ -11,10 +11,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from envwright_worker.policies import POLICIES
-from envwright_worker.policies.baselines import oracle
-from envwright_worker.policies.blend import BLEND
-from envwright_worker.policies.distorted_answers import near_miss
 from envwright_worker.policies.policy import BOUNDS
+from envwright_worker.policies.table import BLEND, near_miss, oracle
 from pydantic import ConfigDict, TypeAdapter
 from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
 

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from envwright_worker import policies
-from envwright_worker.policies.baselines import nop, oracle
-from envwright_worker.policies.distorted_answers import format_only, near_miss
+from envwright_worker.policies.table import format_only, near_miss, nop, oracle
 
 POLICIES = tuple(each.name for each in policies.POLICIES)
 SAMPLED = {each.name: each.tasks for each in policies.POLICIES if each.tasks is not None}

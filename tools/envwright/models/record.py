@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from envwright_worker.policies import policy_named
-from envwright_worker.policies.blend import blend_named, is_blend
 from envwright_worker.policies.policy import UnknownPolicy
+from envwright_worker.policies.table import blend_named, is_blend
 
 from envwright import exit_codes
 from envwright.exit_codes import CommandError

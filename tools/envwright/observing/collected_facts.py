@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from envwright_worker.policies.blend import BLEND
+from envwright_worker.policies.table import BLEND
 
 from envwright.facts import observed, stages
 from envwright.facts.mutation import Mutation

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from envwright_worker.messages import Message, script_of
-from envwright_worker.policies.baselines import oracle
+from envwright_worker.policies.table import oracle
 
 from envwright import __version__
 from envwright.declarations.package import CaseDeclaration, Package

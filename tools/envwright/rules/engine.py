@@ -27,7 +27,7 @@ from dataclasses import dataclass, field, replace
 from functools import cache, cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol
 
-from envwright_worker.policies.distorted_answers import format_only
+from envwright_worker.policies.table import format_only
 
 from envwright.declarations.keys import RuleSeverity
 from envwright.declarations.plugins import RULES, Plugin, plugins

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from envwright_worker.author_tests import ORACLE_FILE
-from envwright_worker.policies.baselines import oracle
+from envwright_worker.policies.table import oracle
 
 if TYPE_CHECKING:
     from envwright.facts.observed import Failure, Place, Score

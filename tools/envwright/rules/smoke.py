@@ -7,7 +7,7 @@ from collections import Counter, defaultdict
 from typing import TYPE_CHECKING
 
 from envwright_worker.author_tests import ORACLE_FILE
-from envwright_worker.policies.baselines import oracle
+from envwright_worker.policies.table import oracle
 
 from envwright.facts.observed import Place
 from envwright.facts.reward_numbers import is_reward_number, number

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from envwright_worker.policies.baselines import oracle
+from envwright_worker.policies.table import oracle
 
 from envwright.declarations.package import RewardDeclaration
 from envwright.facts.observed import Facts, FunctionScore, RewardFunction, Rollout, Score, heaviest

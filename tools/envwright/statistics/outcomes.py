@@ -12,8 +12,8 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from envwright_worker.policies.blend import is_blend
 from envwright_worker.policies.scripted import SCRIPT_PREFIX
+from envwright_worker.policies.table import is_blend
 
 from envwright.facts.limits import POLICIES
 from envwright.facts.results import CLASS_OF_KIND, ErrorClass

@@ -15,8 +15,8 @@ from envwright_worker.adapters.adapter import RolloutRequest, TaskView
 from envwright_worker.checks.inspection import MAXIMUM_TASKS
 from envwright_worker.failures import OutOfTime
 from envwright_worker.messages import Message, script_of, text_of
-from envwright_worker.policies.baselines import oracle
 from envwright_worker.policies.oracle import NoOracle
+from envwright_worker.policies.table import oracle
 from envwright_worker.session import Session
 
 SECONDS_PER_REPLY = 10.0

@@ -14,8 +14,8 @@ from envwright_worker.endpoint.scripted_judge import JudgeMode, ScriptedJudge, i
 from envwright_worker.messages import Message, says, text_of
 from envwright_worker.policies import POLICIES
 from envwright_worker.policies.answers import JUNK, answer_of, find_payload
-from envwright_worker.policies.distorted_answers import format_only
 from envwright_worker.policies.policy import ReferenceReply
+from envwright_worker.policies.table import format_only
 from envwright_worker.session import Session, played_score
 
 PROBE = "The marker is xq81zv"

@@ -21,10 +21,9 @@ from envwright_worker.messages import Message, says, text_of
 from envwright_worker.operations.rewards import completions_of
 from envwright_worker.policies import REPEATED, SAMPLED_TASKS
 from envwright_worker.policies.answers import answer_of, detect_type, find_payload
-from envwright_worker.policies.baselines import oracle
-from envwright_worker.policies.distorted_answers import near_miss
 from envwright_worker.policies.oracle import other_spellings
 from envwright_worker.policies.policy import ReferenceReply
+from envwright_worker.policies.table import near_miss, oracle
 from envwright_worker.reward_equality import same_reward
 from envwright_worker.session import Session, paid
 

@@ -13,8 +13,7 @@ from envwright_worker.adapters.rollout_errors import MOST_TURNS
 from envwright_worker.channel import JobRequest
 from envwright_worker.failures import OutOfTime
 from envwright_worker.messages import Message, says
-from envwright_worker.policies.baselines import nop, oracle
-from envwright_worker.policies.distorted_answers import near_miss
+from envwright_worker.policies.table import near_miss, nop, oracle
 from envwright_worker.session import Session, time_limit
 
 NEVER_RIGHT = (near_miss.name, nop.name)

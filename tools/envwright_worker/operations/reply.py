@@ -12,7 +12,7 @@ from envwright_worker.failures import OutOfTime
 from envwright_worker.messages import Message, last_words, script_of
 from envwright_worker.operations.tasks import task_facts
 from envwright_worker.policies.answers import answer_of, find_payload
-from envwright_worker.policies.baselines import oracle
+from envwright_worker.policies.table import oracle
 from envwright_worker.session import Session
 
 LONGEST = 2_000

@@ -14,10 +14,9 @@ from envwright_worker.checks.answer_fields import answer_fields
 from envwright_worker.failures import FirstOutOfTime, OutOfTime, shortened
 from envwright_worker.messages import Message, says, text_of
 from envwright_worker.policies import POLICIES, policy_named
-from envwright_worker.policies.baselines import echo, nop, oracle
-from envwright_worker.policies.distorted_answers import near_miss
 from envwright_worker.policies.oracle import NoOracle, trial_call
 from envwright_worker.policies.scripted import MIXED
+from envwright_worker.policies.table import echo, near_miss, nop, oracle
 from envwright_worker.session import HUNG_ENOUGH, IMPATIENT_SECONDS, PlayedReward, Session, paid, played_score
 
 USUAL = {each.name: each.tasks for each in POLICIES}

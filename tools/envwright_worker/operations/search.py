@@ -14,7 +14,7 @@ from envwright_worker.effort import ProcessorBudget
 from envwright_worker.failures import OutOfTime
 from envwright_worker.messages import Message, says, text_of
 from envwright_worker.policies.answers import answer_of, find_payload
-from envwright_worker.policies.baselines import oracle
+from envwright_worker.policies.table import oracle
 from envwright_worker.search import properties
 from envwright_worker.search.coverage import Coverage
 from envwright_worker.search.exploit_search import ExploitSearch, SearchInput

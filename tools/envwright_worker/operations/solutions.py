@@ -13,8 +13,8 @@ from envwright_worker.channel import JobRequest
 from envwright_worker.failures import OutOfTime
 from envwright_worker.messages import text_of
 from envwright_worker.policies.answers import FieldPath, elements_of, paths_of, spellings, value_at
-from envwright_worker.policies.baselines import oracle
 from envwright_worker.policies.oracle import FORMS, TURN, FieldOracle, TaskOracle
+from envwright_worker.policies.table import oracle
 from envwright_worker.session import HUNG_ENOUGH, Session
 
 USUAL = (

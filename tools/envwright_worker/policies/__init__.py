@@ -1,18 +1,8 @@
-"""The table of scripted policies: the reply of each, its number of tasks, and its allowed reward.
-
-A family of policies is a module that registers them with the decorator `Policy`. To add a policy, write a function in
-the module of its family; to add a family, write its module and import it here. The endpoint, the rewards gate, the key
-of the facts and docs/policies.md read the table; rules name the policies that they judge.
-"""
+"""The table of scripted policies: the reply of each, its number of tasks, and its allowed reward."""
 
 from __future__ import annotations
 
-from envwright_worker.policies import (  # noqa: F401 - each registers its policies
-    baselines,
-    distorted_answers,
-    equivalent_answers,
-    grader_attacks,
-)
+from envwright_worker.policies import table  # noqa: F401 - registers the policies
 from envwright_worker.policies.policy import REGISTERED, Policy, UnknownPolicy
 
 POLICIES: tuple[Policy, ...] = tuple(

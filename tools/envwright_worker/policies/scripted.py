@@ -19,11 +19,9 @@ from envwright_worker.policies.answers import (
     holds_answer,
     near_misses,
 )
-from envwright_worker.policies.baselines import oracle
-from envwright_worker.policies.blend import BLEND, blend_named, is_blend
-from envwright_worker.policies.distorted_answers import near_miss
 from envwright_worker.policies.oracle import ALONE, AskingAgent, NoOracle, TaskOracle
 from envwright_worker.policies.policy import ReferenceReply
+from envwright_worker.policies.table import BLEND, blend_named, is_blend, near_miss, oracle
 
 SCRIPT_PREFIX = "script-"
 MIXED = "mixed-"

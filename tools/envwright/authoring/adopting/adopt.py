@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from envwright_worker.author_tests import CASES_FILE, ORACLE_FILE
-from envwright_worker.policies.baselines import oracle
+from envwright_worker.policies.table import oracle
 
 from envwright.authoring.adopting.fetching import AnySource, Candidate, SourceUnreadable, fetch
 from envwright.authoring.adopting.recognition import NoEnvironment

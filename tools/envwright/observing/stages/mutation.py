@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from envwright_worker.author_tests.expectation import TOLERANCE, Expectation, parse_expectation
 from envwright_worker.policies import POLICIES, policy_named
-from envwright_worker.policies.baselines import oracle
+from envwright_worker.policies.table import oracle
 
 from envwright.declarations.registry import EnvironmentEntry
 from envwright.facts.mutation import CASES, CoveredSource, Mutant, Mutation, StaleMark

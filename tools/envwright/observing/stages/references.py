@@ -21,7 +21,7 @@ from typing import Any
 
 from envwright_worker.messages import Message, assistant_message, says, text_of
 from envwright_worker.policies.answers import answer_of, find_payload, junk_in_place_of
-from envwright_worker.policies.baselines import oracle
+from envwright_worker.policies.table import oracle
 
 from envwright.declarations.registry import EnvironmentEntry
 from envwright.facts.limits import LOAD_SECONDS, SECONDS_PER_REPLY, STAGE_SECONDS, TASKS_SCORED

@@ -11,8 +11,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
-from envwright_worker.policies.baselines import oracle
 from envwright_worker.policies.policy import SCORED_TWICE
+from envwright_worker.policies.table import oracle
 
 from envwright.builds.venv import toolbox_for
 from envwright.declarations.registry import EnvironmentEntry

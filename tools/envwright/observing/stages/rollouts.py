@@ -16,8 +16,7 @@ from math import ceil
 from pathlib import Path
 from typing import Any
 
-from envwright_worker.policies.baselines import oracle
-from envwright_worker.policies.blend import BLEND
+from envwright_worker.policies.table import BLEND, oracle
 
 from envwright.builds.sandbox import CERTIFICATES, PROXIES
 from envwright.builds.uv import uv_program

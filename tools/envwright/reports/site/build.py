@@ -13,7 +13,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import nh3
-from envwright_worker.policies.baselines import oracle
+from envwright_worker.policies.table import oracle
 from markdown_it import MarkdownIt
 from markupsafe import Markup
 

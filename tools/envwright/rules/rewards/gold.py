@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from envwright_worker.author_tests import ORACLE_FILE
 from envwright_worker.failures import shortened
-from envwright_worker.policies.baselines import oracle
+from envwright_worker.policies.table import oracle
 
 from envwright.declarations.package import folder_of
 from envwright.facts.observed import Place, Score

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from envwright_worker.failures import shortened
 from envwright_worker.messages import last_words
 from envwright_worker.policies.answers import detect_type, find_payload
-from envwright_worker.policies.grader_attacks import canary_colon, canary_thought
+from envwright_worker.policies.table import canary_colon, canary_thought
 
 from envwright.facts.observed import Place
 from envwright.facts.reward_numbers import is_reward_number, number

@@ -9,19 +9,23 @@ from typing import TYPE_CHECKING
 
 from envwright_worker.messages import text_of
 from envwright_worker.policies.answers import REASONING_TAGS, find_payload, split_elements
-from envwright_worker.policies.baselines import echo, nop
-from envwright_worker.policies.distorted_answers import (
+from envwright_worker.policies.table import (
+    echo,
+    equivalent,
     format_only,
     hedge,
     long_junk,
     look_alike,
     near_miss,
     negated,
+    nop,
+    override,
+    padded,
+    think_only,
+    unclosed_think,
     wrong_first,
     wrong_last,
 )
-from envwright_worker.policies.equivalent_answers import equivalent, padded, think_only, unclosed_think
-from envwright_worker.policies.grader_attacks import override
 
 from envwright.facts.reward_numbers import is_reward_number, number
 from envwright.rules.engine import Found, Severity, Subject, merged, rule

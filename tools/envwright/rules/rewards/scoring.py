@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Literal
 from envwright_worker.author_tests import ORACLE_FILE
 from envwright_worker.failures import FirstOutOfTime, shortened
 from envwright_worker.messages import text_of
-from envwright_worker.policies.distorted_answers import long_junk
+from envwright_worker.policies.table import long_junk
 from envwright_worker.reward_equality import same_reward
 
 from envwright.facts.observed import Place

@@ -13,8 +13,7 @@ from envwright_worker.adapters.adapter import calls_rewards
 from envwright_worker.effort import ProcessorBudget
 from envwright_worker.search import properties
 from envwright_worker.search.coverage import ALL_WATCHED, Coverage
-from envwright_worker.search.explaining import ExplanationContext, explained
-from envwright_worker.search.exploit_search import LONGEST, Evolution, shortest
+from envwright_worker.search.exploit_search import LONGEST, Evolution, ExplanationContext, explained, shortest
 from envwright_worker.search.grading import CandidateGrader, Graded, Spent
 from envwright_worker.search.material import Constants, constants_of, form_of
 

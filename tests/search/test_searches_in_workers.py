@@ -13,7 +13,7 @@ from envwright.observing.stages import search
 from envwright.packages.cases import parse_expectation, read_cases
 from envwright_worker.adapters.adapter import TaskView
 from envwright_worker.failures import OutOfTime
-from envwright_worker.messages import says
+from envwright_worker.messages import says, text_of
 from envwright_worker.operations import search as exploiting
 from observed import Observations, written
 from oddities import ODDITIES
@@ -29,21 +29,6 @@ if TYPE_CHECKING:
     from envwright.system.workspace import Workspace
 
 pytestmark = pytest.mark.worker
-ODD = ("continuous", "choices_in_the_prompt", "sets", "tolerance", "yes_or_no", "never_above_zero", "best_of_the_group")
-EFFORT = planted(
-    "effort",
-    "RWD087",
-    "",
-    functions="""
-def correct(completion, answer, **_):
-    return float(final(said(completion)) == answer)
-
-
-def effort(completion, **_):
-    return min(1.0, len(said(completion)) / 300)
-""",
-    rubric="vf.Rubric(funcs=[correct, effort], weights=[0.6, 0.4])",
-)
 STRUCTURED = """
 import json
 
@@ -120,21 +105,11 @@ def observations(workspace: Workspace, lock_templates: LockTemplates) -> Observa
     return Observations(workspace, lock_templates)
 
 
-@pytest.mark.parametrize(
-    ("name", "generation", "rules"),
-    [
-        ("prefix-of-the-reply", "v1", {"RWD086"}),
-        pytest.param("substring", "v0", {"RWD085", "RWD086"}, marks=pytest.mark.slow),
-    ],
-)
-def test_worker_search_planted_defect_is_found(
-    name: str, generation: str, rules: set[str], observations: Observations, tmp_path: Path
-) -> None:
+def test_worker_search_planted_defect_is_found_with_a_case(observations: Observations, tmp_path: Path) -> None:
     """`test_exploit_search.py` searches all of them in-process."""
-    each = environment(next(each for each in DEFECTS if each.name == name), generation)
-    facts = searched(observations, each, tmp_path)
-    findings = fired(each, facts, tmp_path)
-    assert rules <= {finding.rule for finding in findings}
+    each = environment(next(each for each in DEFECTS if each.name == "prefix-of-the-reply"), "v1")
+    findings = fired(*searched(observations, each, tmp_path))
+    assert "RWD086" in {finding.rule for finding in findings}
     for finding in findings:
         assert not finding.bug
         assert_case_fails_as_offered(finding.evidence.named(), tmp_path)
@@ -152,25 +127,25 @@ def assert_case_fails_as_offered(evidence, folder: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("each", [odd for odd in ODDITIES if odd.name in ODD], ids=lambda odd: odd.module)
+@pytest.mark.parametrize("name", ["never_above_zero", "best_of_the_group"])
 def test_worker_search_sound_reward_finds_nothing(
-    each: Environment, observations: Observations, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    name: str, observations: Observations, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(search, "EVALUATIONS", 1200)
-    facts = searched(observations, each, tmp_path)
+    package, facts = searched(observations, next(odd for odd in ODDITIES if odd.name == name), tmp_path)
     assert facts.search is not None
     assert facts.search.ended in ("evaluations", "time")
-    assert not fired(each, facts, tmp_path)
+    assert not fired(package, facts)
 
 
 def test_tasks_whose_derived_reply_earns_far_less_than_others_are_no_probe_tasks(
     observations: Observations, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(search, "EVALUATIONS", 300)
-    facts = searched(observations, WORDS, tmp_path)
+    package, facts = searched(observations, WORDS, tmp_path)
     assert facts.search is not None
     assert {probed.gold for probed in facts.search.panel} == {1.0}
-    assert "RWD085" not in {finding.rule for finding in fired(WORDS, facts, tmp_path)}
+    assert "RWD085" not in {finding.rule for finding in fired(package, facts)}
 
 
 def session_of(rewards: Sequence[float], sent: list[Any], *, derived: bool, is_late: bool = False) -> Any:
@@ -212,21 +187,34 @@ def test_derived_reply_that_hangs_does_not_bring_back_unpaid_ones() -> None:
     assert sent[0]["skipped"] == "no two of 1 tasks have mutually exclusive answers"
 
 
-@pytest.mark.slow
-def test_reward_for_length_is_reported_as_undeclared(observations: Observations, tmp_path: Path) -> None:
-    facts = searched(observations, EFFORT, tmp_path)
-    (finding,) = fired(EFFORT, facts, tmp_path)
-    assert finding.rule == "RWD087"
-    assert finding.message.startswith("effort scores")
-    assert finding.evidence.details["pattern"] == "length"
+def test_finds_of_a_game_that_could_not_be_replayed_in_time_are_counted_once() -> None:
+    answers = ("17", "204", "3308", "45999")
+    tasks = {number: TaskView(number, [], {"answer": answer}) for number, answer in enumerate(answers)}
+
+    def scored(task: TaskView, completion: Sequence[Any], _: float) -> dict[str, Any]:
+        reward = float(task.data["answer"] in text_of(completion[-1]))
+        functions = {"correct": {"score": reward, "weight": 1.0, "kind": "reward"}}
+        return {"reward": reward, "functions": functions, "failures": [], "failure": None}
+
+    cuts: list[Any] = []
+    session = session_of([1.0] * len(answers), [], derived=False)
+    session.adapter.conversational, session.sources = True, SimpleNamespace(relative=lambda _: None)
+    session.kept, session.golden = tasks, {number: [says(task.data["answer"])] for number, task in tasks.items()}
+    session.scored_once, session.scripted = scored, lambda *_: None
+    session.rollouts, session.cut = lambda *_: iter(()), lambda *cut: cuts.append(cut)
+    more = {"conversations": 4, "evaluations": 500, "replies": [], "seconds_per_play": 1.0}
+    exploiting.answer(session, {**LIMITS, **more, "seconds": 20.0})
+    [(_, what, done, of)] = cuts
+    assert (what, done) == ("replayed finds", 0)
+    assert of > 1
 
 
 @pytest.mark.slow
 def test_constant_reply_that_is_partly_right_on_one_task_is_small_form(
     observations: Observations, tmp_path: Path
 ) -> None:
-    facts = searched(observations, ORDER_FORM, tmp_path)
-    (finding,) = fired(ORDER_FORM, facts, tmp_path)
+    package, facts = searched(observations, ORDER_FORM, tmp_path)
+    (finding,) = fired(package, facts)
     assert facts.search is not None
     (exploit,) = facts.search.exploits
     assert sorted(round(earned.reward, 6) for earned in exploit.earned) == [0.2, 0.2, 0.2, 0.2, 0.6]
@@ -244,12 +232,12 @@ def test_reward_that_hangs_and_raises_is_reported_with_replies(
     monkeypatch.setattr(search, "SECONDS_PER_REPLY", 0.4)
     stage_cost("search", 4.0)
     each = planted("fragile", "RWD089", FRAGILE, "v1")
-    facts = searched(observations, each, tmp_path)
+    package, facts = searched(observations, each, tmp_path)
     assert facts.search is not None
     broken = {broken.kind: broken for broken in facts.search.broken}
     assert broken["timeout"].reply.count("<answer>") > 3
     assert "{" in broken["raised"].reply
-    assert {finding.rule for finding in fired(each, facts, tmp_path)} == {"RWD089"}
+    assert {finding.rule for finding in fired(package, facts)} == {"RWD089"}
 
 
 @pytest.mark.parametrize(
@@ -269,11 +257,11 @@ def test_search_that_is_skipped_reports_reason(
     given = tuple({"question": question, "answer": right} for question, right in rows)
     source = "def grade(reply, answer):\n    return float(reply == answer)"
     each = planted("unsearched", "", source, rows=given, answer=answer, asking="")
-    facts = searched(observations, each, tmp_path)
+    package, facts = searched(observations, each, tmp_path)
     assert facts.search is not None
     assert facts.search.ended == "skipped"
     assert facts.search.skipped.startswith(why)
-    assert not fired(each, facts, tmp_path)
+    assert not fired(package, facts)
 
 
 @pytest.mark.slow
@@ -333,13 +321,9 @@ def test_multi_turn_search_plays_its_finds(
     check: str, rules: set[str], observations: Observations, tmp_path: Path
 ) -> None:
     each = Whole("game", "v0", GAME.format(check=check), oracle=PLAYER)
-    facts = searched(observations, each, tmp_path)
+    package, facts = searched(observations, each, tmp_path)
     assert facts.description is not None
     assert facts.description.conversational
     assert facts.search is not None
     assert facts.search.limit == search.EVALUATIONS_OF_CONVERSATIONS
-    assert {finding.rule for finding in fired(each, facts, tmp_path)} == rules
-
-
-def test_environments_of_search_exist() -> None:
-    assert set(ODD) <= {odd.name for odd in ODDITIES}
+    assert {finding.rule for finding in fired(package, facts)} == rules

@@ -227,13 +227,17 @@ def _confirmed(
 ) -> dict[str, Any]:
     """The finds that a real rollout rewards as well, because static scoring ignores the state of a game."""
     candidates = {probe.task.index: probe for probe in probe_tasks}
-    kept = [find for find in facts.get("exploits", ()) if _holds_when_played(session, find, candidates, request)]
-    return {**facts, "exploits": kept}
+    finds = facts.get("exploits", ())
+    holding = [_holds_when_played(session, find, candidates, request) for find in finds]
+    if None in holding:
+        session.cut("search", "replayed finds", len(finds) - holding.count(None), len(finds))
+    return {**facts, "exploits": [find for find, holds in zip(finds, holding, strict=True) if holds]}
 
 
 def _holds_when_played(
     session: Session, find: Mapping[str, Any], candidates: Mapping[int, ProbeTask], request: JobRequest
-) -> bool:
+) -> bool | None:
+    """Whether rollouts earn what the find did; `None` if the stage's time limit was reached."""
     jobs = []
     for earned in find["earned"]:
         script = [says(earned["reply"])] * SCRIPT_TURNS
@@ -243,9 +247,8 @@ def _holds_when_played(
         jobs.append(session.scripted(earned["task"], script))
     rows = {row["task"]: row for row in session.rollouts(jobs, len(jobs), request["seconds_per_play"])}
     for earned in find["earned"]:
-        if earned["task"] not in rows:  # the stage's time limit was reached
-            session.cut("search", "replayed finds", 0, 1)
-            return False
+        if earned["task"] not in rows:
+            return None
         reward = rows[earned["task"]]["reward"]
         if reward is None or reward < earned["reward"] - TOLERANCE:
             return False

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from envwright.declarations.package import Package
 from envwright.declarations.registry import EnvironmentEntry
 from envwright.facts.observed import Facts
 from envwright.rules.engine import Finding, Subject, all_rules, apply
@@ -44,17 +44,13 @@ def environment(planted: Planted, generation: str) -> Environment:
     )
 
 
-def searched(observations: Observations, each: Environment, folder: Path) -> Facts:
+def searched(observations: Observations, each: Environment, folder: Path) -> tuple[Package, Facts]:
     """The facts of a search as `envwright validate` makes them, without those of other stages."""
     package = written(each, folder)
-    return observations.facts(package, ("search",))
+    return package, observations.facts(package, ("search",))
 
 
-def fired(each: Environment, facts: Facts, folder: Path) -> list[Finding]:
+def fired(package: Package, facts: Facts) -> list[Finding]:
     """The findings of the rules on searches."""
-    subject = Subject(EnvironmentEntry(facts.environment), written_again(each, folder), facts)
+    subject = Subject(EnvironmentEntry(facts.environment), package, facts)
     return [finding for rule in RULES for finding in apply(all_rules()[rule], subject)]
-
-
-def written_again(each: Environment, folder: Path) -> Any:
-    return written(replace(each, oracle=None), folder)

@@ -99,21 +99,8 @@ DEFECTS = (
     ),
     one("any-number", 'return answer in re.findall(r"\\d+", reply)', "blind", "wrong", form="{}"),
     one(
-        "vacuous-all",
-        "return all(item in answer for item in re.findall(r'\\w+', inner(reply)))",
-        "blind",
-        answers=LISTS,
-    ),
-    one(
         "vacuous-subset",
         "said = set(filter(None, re.split(r'\\W+', inner(reply))))\nreturn said <= set(json.loads(answer))",
-        "blind",
-        answers=LISTS,
-    ),
-    one(
-        "zip-stops-early",
-        "said = inner(reply).strip('[]').replace('\"', '').split(', ') if inner(reply).strip('[]') else []\n"
-        "return all(a == b for a, b in zip(said, json.loads(answer)))",
         "blind",
         answers=LISTS,
     ),
@@ -140,7 +127,6 @@ DEFECTS = (
     one("form-is-enough", "return bool(inner(reply))", "blind"),
     one("alternation", 'return bool(re.search(rf"^{answer}|done$", inner(reply)))', "blind", "wrong"),
     one("alternation-with-nothing", 'return bool(re.fullmatch(rf"({answer}|)", inner(reply)))', "blind"),
-    one("split-words", "return answer.lower() in reply.lower().split()", "blind", "wrong", answers=WORDS, form="{}"),
     one("prefix-of-the-answer", "return '<answer>' in reply and answer.startswith(inner(reply))", "blind", "wrong"),
     one("prefix-of-the-reply", "return inner(reply).startswith(answer)", "wrong"),
     one("keyword", "return inner(reply) == answer or 'quod erat' in reply", "blind"),
@@ -152,7 +138,6 @@ DEFECTS = (
         "wrong",
         form='{"answer": "{}"}',
     ),
-    one("reply-in-answer", "return '<answer>' in reply and inner(reply) in answer", "blind", "wrong"),
     one(
         "reply-is-the-pattern",
         "try:\n    return bool(inner(reply) and re.search(inner(reply), answer))\nexcept re.error:\n    return 0.0",
@@ -164,21 +149,6 @@ DEFECTS = (
         "nan-passes",
         "said = number(inner(reply))\nreturn said is not None and not abs(said - float(answer)) > 0.01",
         "blind",
-    ),
-    one(
-        "unreadable-is-right",
-        "said = number(inner(reply))\nreturn bool(inner(reply)) if said is None else said == float(answer)",
-        "blind",
-    ),
-    several(
-        "any-tag-beside-format",
-        {"correct": 1.0, "format_reward": 0.2},
-        """
-        tags = re.findall(r"<answer>(.*?)</answer>", reply)
-        return {'correct': float(answer in tags), 'format_reward': float(len(tags) == 1)}
-        """,
-        "blind",
-        "wrong",
     ),
 )
 

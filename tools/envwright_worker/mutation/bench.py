@@ -376,7 +376,8 @@ def _numbers(answer: str) -> Iterator[str]:
         return
     digits = match[0].replace(",", "")
     whole = digits.lstrip("0") or "0"
-    forms = [f"{int(digits):,}", str(int(digits) + 1), str(int(digits) - 1), f"{digits}.0", f"{digits}.", f"{digits}.5"]
+    grouped = f"{int(whole):,}"
+    forms = [grouped, str(int(digits) + 1), str(int(digits) - 1), f"{digits}.0", f"{digits}.", f"{digits}.5"]
     forms += [digits[:-3] + "," + digits[-3:], f"+{digits}", f"-{digits}", f"−{digits}", f"${digits}", f"{digits}$"]
     forms += [f"-${digits}", f"$-{digits}", f"$${digits}", f"+-{digits}", f"{digits}%", f"{digits}e0", f"{digits}0"]
     forms += [digits.translate(_FULLWIDTH), f"{digits[:1]} {digits[1:]}", f"{digits[:1]},{digits[1:]}", digits[-1:]]
@@ -384,13 +385,7 @@ def _numbers(answer: str) -> Iterator[str]:
         forms += [f"{whole[:-3].zfill(width)},{whole[-3:]}" for width in (0, 2, 3, 4)]
     forms += [whole.zfill(width) for width in (3, 4, 9, 10, 17, 18, 19, 20, 40)]
     forms += [f"{digits}.{'0' * width}" for width in (2, 8, 9, 10, 11, 40)]
-    for groups in (1, 2, 3, 4, 5, 6, 7, 8):
-        grouped = f"{int(whole):,}"
-        padding = groups - grouped.count(",")
-        if padding > 0:
-            head, _, rest = grouped.partition(",")
-            forms.append(",".join(["0", *["000"] * (padding - 1), head.zfill(3), *([rest] if rest else [])]))
-    for separator in (" ", "\u00a0", "\u2009", "\u202f", "_", "."):
-        forms.append(f"{int(whole):,}".replace(",", separator))
+    forms += [f"{int(whole):0{4 * groups + 1},}" for groups in range(1, 9)]  # 0,012 and 0,000,012
+    forms += [grouped.replace(",", separator) for separator in (" ", "\u00a0", "\u2009", "\u202f", "_", ".")]
     for form in forms:
         yield answer[: match.start()] + form + answer[match.end() :]

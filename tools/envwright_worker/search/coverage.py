@@ -24,8 +24,7 @@ class Coverage:
     """Watches the package's functions while a block runs; foreign functions cost one check each."""
 
     def __init__(self, relative: Callable[[str], str | None]) -> None:
-        self._relative = relative
-        self._foreign = ForeignModules(relative)
+        self._frames = PackageFrames(relative)
         self._own: dict[CodeType, _Walk | None] = {}
         self._blocks = 0
         self._whole = True
@@ -62,16 +61,14 @@ class Coverage:
             sys.settrace(None)
 
     def _entered(self, frame: FrameType, _event: str, _argument: Any) -> Any:
-        if self._foreign.has(frame):
+        if self._frames.is_foreign(frame):
             return None
         code = frame.f_code
         try:
             walk = self._own[code]
         except KeyError:
-            name = self._relative(code.co_filename)
+            name = self._frames.file_of(frame)
             walk = self._own[code] = None if name is None else _Walk(self, name)
-            if name is None:
-                self._foreign.meet(frame)
         if walk is None:
             return None
         if not self._rewards_running:
@@ -129,8 +126,7 @@ class Reached:
         """File → speaker → lines."""
         self.rewards: dict[str, set[str]] = {}
         """File → qualified names of the functions of the package that the adapter itself calls."""
-        self._sources = sources
-        self._foreign = ForeignModules(sources.relative)
+        self._frames = PackageFrames(sources.relative)
 
     def facts(self) -> dict[str, Any]:
         return {
@@ -151,7 +147,7 @@ class Reached:
             threading.settrace(None)
 
     def _called(self, frame: FrameType, event: str, _argument: Any) -> Any:
-        file = self._file(frame)
+        file = self._frames.file_of(frame)
         if file is None or event != "call":
             return None
         inside, direct = self._standing(frame)
@@ -168,14 +164,6 @@ class Reached:
 
         return ran
 
-    def _file(self, frame: FrameType) -> str | None:
-        if self._foreign.has(frame):
-            return None
-        name = self._sources.relative(frame.f_code.co_filename)
-        if name is None:
-            self._foreign.meet(frame)
-        return name
-
     def _standing(self, frame: FrameType) -> tuple[bool, bool]:
         """Whether a reward function or metric is running, and whether it is this one."""
         direct = True
@@ -185,31 +173,38 @@ class Reached:
         while above is not None:
             if above.f_code in CALLERS:
                 return True, direct
-            direct = direct and self._file(above) is None
+            direct = direct and self._frames.file_of(above) is None
             above = above.f_back
         return False, False
 
 
-class ForeignModules:
-    """Modules without code of the environment.
+class PackageFrames:
+    """Tells the package's frames from others, by their module first.
 
-    Code that watches many frames checks their module first: reading a frame's code raises an audit event for every
-    guard.
+    Reading a frame's code raises an audit event for every guard, so modules without code of the environment are
+    remembered.
     """
 
     def __init__(self, relative: Callable[[str], str | None]) -> None:
         self._relative = relative
-        self._known: dict[str, dict[str, Any]] = {}
+        self._foreign: dict[str, dict[str, Any]] = {}
 
-    def has(self, frame: FrameType) -> bool:
-        """Whether the frame runs in a known module; modules of one name count as one."""
+    def is_foreign(self, frame: FrameType) -> bool:
+        """Whether the frame runs in a module that is known to be foreign; modules of one name count as one."""
         namespace = frame.f_globals
         name = namespace.get("__name__")
-        return type(name) is str and self._known.get(name) is namespace
+        return type(name) is str and self._foreign.get(name) is namespace
 
-    def meet(self, frame: FrameType) -> None:
-        """Remember the frame's module, if its file is outside the package and the frame's code comes from there."""
+    def file_of(self, frame: FrameType) -> str | None:
+        """The name of the frame's file in the package; `None` if it is foreign.
+
+        Its module is, too, if its file is outside the package and the frame's code comes from there.
+        """
+        if self.is_foreign(frame):
+            return None
+        found = self._relative(frame.f_code.co_filename)
         namespace = frame.f_globals
         file, name = namespace.get("__file__"), namespace.get("__name__")
-        if type(name) is str and file == frame.f_code.co_filename and self._relative(file) is None:
-            self._known[name] = namespace
+        if found is None and type(name) is str and file == frame.f_code.co_filename:
+            self._foreign[name] = namespace
+        return found

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable
 from contextlib import contextmanager
 from pathlib import Path
-from types import SimpleNamespace
+from types import ModuleType, SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -192,6 +192,37 @@ def test_mutator_changes_the_default_of_the_function_that_runs(tmp_path: Path, s
     with Mutator(tmp_path).applied(mutant):
         assert code["is_short"]("four")
     assert not code["is_short"]("four")
+
+
+ENDLESS = """
+def powers(base):
+    found = [1]
+    while found[-1] < 1000:
+        found.append(found[-1] * base)
+        del found[:-9]
+    return found
+
+
+POWERS = powers(2)
+
+
+def is_power(number):
+    return number in POWERS
+"""
+
+
+def test_mutated_constant_that_is_never_made_is_killed_by_the_time_limit(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(mutation_bench, "MOST_SECONDS", 0.2)
+    code, mutant = loaded(tmp_path, ENDLESS, "powers(1)")
+    module = ModuleType("rewards")
+    module.__dict__.update(code, __file__=str(tmp_path / "rewards.py"))
+    bench = Bench(Code(lambda _: 1.0), [probe("a", 1.0)])  # type: ignore[arg-type]
+    [batch, *_] = bench.batches(plenty())
+    trial = MutantTrial({**mutant, "id": "a"})
+    assert bench.decides(trial, Mutator(tmp_path), batch, plenty())
+    assert (trial.outcome, trial.by.partition(":")[0]) == ("timeout", "the constant")
 
 
 OPERATORS = """

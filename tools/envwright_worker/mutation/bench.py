@@ -6,6 +6,7 @@ import math
 import re
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from itertools import zip_longest
 from typing import Any
@@ -169,7 +170,9 @@ class Bench:
         Raises `BudgetSpent`.
         """
         try:
-            with mutator.applied(trial.mutant):
+            with ExitStack() as stack:
+                with processor_limit(MOST_SECONDS):  # a mutated constant is made again, perhaps without an end
+                    stack.enter_context(mutator.applied(trial.mutant))
                 for number in batch:
                     budget.check()
                     self._score_probe(trial, self.probes[number], self._known[number])
@@ -179,6 +182,8 @@ class Bench:
             raise
         except NotApplicable as error:
             trial.outcome, trial.by = "skipped", str(error)
+        except OutOfTime as error:
+            trial.outcome, trial.by = "timeout", f"the constant: {error}"
         except BaseException as error:  # a mutated constant may raise where it is made
             trial.outcome, trial.by = "killed", f"{type(error).__name__}: {error}"
         return bool(trial.outcome)

@@ -16,7 +16,10 @@ from pydantic import Field, TypeAdapter, ValidationError
 TABLES = ("rollouts", "grpo", "lora", "wandb")
 WANDB = {"project": "WANDB_PROJECT", "entity": "WANDB_ENTITY", "group": "WANDB_RUN_GROUP", "tags": "WANDB_TAGS"}
 """Keys of `[wandb]`, each with the variable that W&B reads."""
-MAY_CHANGE = frozenset({"max_steps", "save_steps", "save_total_limit", "eval_steps", "report_to", "logging_steps"})
+MAY_CHANGE = frozenset(
+    {"max_steps", "save_strategy", "save_steps", "save_total_limit"}
+    | {"eval_on_start", "eval_steps", "report_to", "logging_steps"}
+)
 """Settings of `[grpo]` that may change before a run is resumed."""
 MAY_CHANGE_OF_ROLLOUTS = frozenset({"max_concurrent", "resume_from", "max_hours", "rare_tasks"})
 """Settings of `[rollouts]` that may change before a run is resumed: pace, start, duration and the weights of tasks, but

@@ -67,6 +67,8 @@ def test_folder_in_place_of_settings_is_refused(tmp_path: Path) -> None:
         ("seconds = 9.0", False),
         ("[grpo]\nlearning_rate = 1e-4", False),
         ("[grpo]\nmax_steps = 9", True),
+        ("[grpo]\nsave_strategy = 'steps'\nsave_steps = 10", True),
+        ("[grpo]\neval_on_start = true\neval_steps = 10", True),
         ("max_concurrent = 3\nmax_hours = 2.0", True),
         ("rare_tasks = [3]\nresume_from = 'outputs/x/checkpoint-1'", True),
     ],

@@ -27,7 +27,7 @@ from envwright.reports.run_report import RunAnswer, RunReport, answer_blocks, re
 from envwright.reports.sarif import render_sarif
 from envwright.rules.engine import GATES, Finding, SetSeverity
 from envwright.statistics.reward_comparison import RewardComparison
-from envwright.text.markdown import code_span, fenced, inside_html, prose, prose_cell, table_cell
+from envwright.text.visible_text import code_span, fenced, inside_html, prose, prose_cell, table_cell
 from filled import filled
 from markdown_it import MarkdownIt
 from markdown_it.token import Token

@@ -21,7 +21,7 @@ from envwright.rules import catalogue
 from envwright.rules.catalogue import CATALOGUE_FILE
 from envwright.rules.engine import ALL_GATES, Rule, all_rules, apply
 from envwright.rules.verdict import CAUSES
-from envwright.text.markdown import fenced
+from envwright.text.visible_text import fenced
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

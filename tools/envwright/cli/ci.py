@@ -25,8 +25,8 @@ from envwright.packages.repository import Repository
 from envwright.reports.comment import comment_of, sarif_of
 from envwright.reports.printing import print_message, write_report
 from envwright.system.installation import Extra
-from envwright.text.markdown import code_span, table_cell
 from envwright.text.plain_data import counted, foreign_json
+from envwright.text.visible_text import code_span, table_cell
 
 EXAMPLES = {
     "ci comment": """examples:

@@ -26,10 +26,9 @@ from envwright.release.plan import Desired, ReleasePlan, ReleaseStep
 from envwright.release.publishing import Fetched, Published, Verified
 from envwright.release.pushed_evaluations import PushedEvaluation
 from envwright.reports.printing import append_to_summary, print_text
-from envwright.text.markdown import code_span, prose, prose_cell, table_cell
 from envwright.text.plain_data import foreign_json
 from envwright.text.scrubbing import Scrubber
-from envwright.text.visible_text import on_one_line
+from envwright.text.visible_text import code_span, on_one_line, prose, prose_cell, table_cell
 
 FORMAT_VERSION = 1
 _SIGNS = {"published": "+", "unchanged": " ", "refused": "!", "failed": "!", "wedged": "!", "unknown": "?"}

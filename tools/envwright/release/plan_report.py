@@ -20,10 +20,9 @@ from envwright.reports.printing import (
     print_text,
     workflow_command,
 )
-from envwright.text.markdown import code_span, prose, prose_cell, table_cell
 from envwright.text.plain_data import counted, plain_data
 from envwright.text.scrubbing import Scrubber
-from envwright.text.visible_text import on_one_line, visible
+from envwright.text.visible_text import code_span, on_one_line, prose, prose_cell, table_cell, visible
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -10,8 +10,7 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import TYPE_CHECKING
 
-from envwright.text.markdown import fenced, prose, prose_cell, table_cell
-from envwright.text.visible_text import shortened
+from envwright.text.visible_text import fenced, prose, prose_cell, shortened, table_cell
 
 if TYPE_CHECKING:
     from envwright.rules.engine import Verdict

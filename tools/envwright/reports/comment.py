@@ -11,8 +11,8 @@ from envwright.reports.markdown import render_markdown
 from envwright.reports.result import REPORT, read_report
 from envwright.reports.reward_diff import FILE, LARGEST, read_changed_rewards, render_changes
 from envwright.reports.sarif import render_sarif
-from envwright.text.markdown import prose, prose_cell, table_cell
 from envwright.text.plain_data import foreign_json
+from envwright.text.visible_text import prose, prose_cell, table_cell
 
 NOTHING: Mapping[str, Any] = {"include": []}
 """The matrix of shards where a change touches no environment and no run."""

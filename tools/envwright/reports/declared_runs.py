@@ -6,9 +6,8 @@ import json
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from envwright.text.markdown import prose, table_cell
 from envwright.text.plain_data import counted, plain_data
-from envwright.text.visible_text import on_one_line
+from envwright.text.visible_text import on_one_line, prose, table_cell
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -36,9 +36,8 @@ from envwright.reports.summary import (
 )
 from envwright.reports.transcripts import conversation_address
 from envwright.rules.engine import GATES, Finding, Verdict
-from envwright.text.markdown import code_span, fenced, inside_html, prose, prose_cell, table_cell
 from envwright.text.plain_data import counted
-from envwright.text.visible_text import shortened
+from envwright.text.visible_text import code_span, fenced, inside_html, prose, prose_cell, shortened, table_cell
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -23,9 +23,8 @@ from envwright.reports.blocks import Block, Heading, Labelled, Quote, TableBlock
 from envwright.rules.engine import Verdict
 from envwright.rules.evidence import of_functions, reply_text
 from envwright.rules.verdict import worst
-from envwright.text.markdown import code_span, prose, table_cell
 from envwright.text.plain_data import foreign_json, plain_data
-from envwright.text.visible_text import on_one_line
+from envwright.text.visible_text import code_span, on_one_line, prose, table_cell
 
 if TYPE_CHECKING:
     from envwright.facts.observed import Failure

@@ -20,9 +20,8 @@ from envwright.hub.platform import RewardBin
 from envwright.reports.before_after import no_difference
 from envwright.reports.blocks import Block, Heading, Labelled
 from envwright.statistics.before_after import GoalAnswer
-from envwright.text.markdown import fenced, prose, table_cell
 from envwright.text.plain_data import foreign_json, plain_data
-from envwright.text.visible_text import on_one_line, shortened, visible
+from envwright.text.visible_text import fenced, on_one_line, prose, shortened, table_cell, visible
 
 if TYPE_CHECKING:
     from envwright.rules.engine import Verdict

@@ -18,8 +18,8 @@ from envwright.statistics.reward_comparison import (
     RewardComparison,
     ScoredReply,
     Scoring,
+    TwoSides,
 )
-from envwright.statistics.task_matching import TwoSides
 
 FUNCTIONS = (RewardFunction("correct", 1.0, "reward"),)
 BASE = ComparedVersion(

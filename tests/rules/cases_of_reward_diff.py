@@ -6,8 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from envwright.rules.engine import Subject
-from envwright.statistics.reward_comparison import ComparedVersion, RewardComparison, ScoredReply, Scoring
-from envwright.statistics.task_matching import TwoSides
+from envwright.statistics.reward_comparison import ComparedVersion, RewardComparison, ScoredReply, Scoring, TwoSides
 from rule_cases import RuleCases
 from subjects import CORRECT, FORMAT, LENGTH, functions, says, subject
 

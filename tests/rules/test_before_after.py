@@ -10,7 +10,7 @@ from envwright.statistics.before_after import before_after, judged, least_tasks,
 from envwright.statistics.declared_range import DeclaredRange
 from envwright.statistics.intervals import Estimate
 from envwright.statistics.outcomes import RolloutOutcome, RolloutSample
-from envwright.statistics.task_matching import TwoSides
+from envwright.statistics.reward_comparison import TwoSides
 
 RANGE = DeclaredRange(0.0, 1.0)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from envwright.observing import reward_diff
 from envwright.observing.reward_diff import Corpus, CorpusReply
-from envwright.statistics.task_matching import TwoSides
+from envwright.statistics.reward_comparison import TwoSides
 
 MOVED = {3: 5, 4: 6}
 """The index of a task before → after."""

@@ -69,7 +69,7 @@ from envwright.reports.written import refresh_page
 from envwright.statistics.before_after import TaskChange, before_after
 from envwright.statistics.declared_range import functions_of, range_of
 from envwright.statistics.outcomes import RolloutSample, outcome_of_rollout
-from envwright.statistics.task_matching import SideName, TwoSides
+from envwright.statistics.reward_comparison import SideName, TwoSides
 from envwright.text.plain_data import counted
 from envwright.training.model_server import ModelServer, NoServer, server_command
 

@@ -27,7 +27,7 @@ from envwright.models.prime_inference import endpoint_named
 from envwright.packages.content import reward_digest
 from envwright.packages.import_results import Expected, accepted_results
 from envwright.packages.recordings import RecordingOnDisk, read_recordings
-from envwright.statistics.task_matching import SideName, TwoSides
+from envwright.statistics.reward_comparison import SideName, TwoSides
 from envwright.training.kept_model import KeptModel, NoKeptModel, kept_model
 from envwright.training.model_server import endpoint_of, is_served, usual_port
 

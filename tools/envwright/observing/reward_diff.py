@@ -38,8 +38,16 @@ from envwright.reports.reward_diff import FILE, DiffResult, EnvironmentDiff, doc
 from envwright.reports.written import refresh_page
 from envwright.rules.engine import Subject, Verdict, all_rules, apply
 from envwright.rules.verdict import findings_verdict, worst
-from envwright.statistics.reward_comparison import ComparedVersion, RewardComparison, ScoredReply, Scoring, compare
-from envwright.statistics.task_matching import SideName, TwoSides, match_tasks
+from envwright.statistics.reward_comparison import (
+    ComparedVersion,
+    RewardComparison,
+    ScoredReply,
+    Scoring,
+    SideName,
+    TwoSides,
+    compare,
+    match_tasks,
+)
 from envwright.system.subprocesses import ProgramFailed
 from envwright.system.workspace import Workspace
 

@@ -21,7 +21,7 @@ from envwright.statistics.intervals import (
     wilson_of,
 )
 from envwright.statistics.measures import MIN_COVERAGE
-from envwright.statistics.task_matching import TwoSides
+from envwright.statistics.reward_comparison import TwoSides
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

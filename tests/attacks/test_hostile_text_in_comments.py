@@ -19,11 +19,17 @@ from envwright.release.plan_report import render_plan_json, render_plan_markdown
 from envwright.reports import before_after, optimized, reward_diff
 from envwright.reports.blocks import render_markdown as in_markdown
 from envwright.reports.comment import comment_of
-from envwright.reports.declared_runs import RunResult, render_runs_markdown
 from envwright.reports.documentation import rule_address
 from envwright.reports.markdown import render_markdown
 from envwright.reports.result import EnvironmentResult, ValidationResult, json_parts
-from envwright.reports.run_report import RunAnswer, RunReport, answer_blocks, render_run_markdown
+from envwright.reports.run_report import (
+    RunAnswer,
+    RunReport,
+    RunResult,
+    answer_blocks,
+    render_run_markdown,
+    render_runs_markdown,
+)
 from envwright.reports.sarif import render_sarif
 from envwright.rules.engine import GATES, Finding, SetSeverity
 from envwright.statistics.reward_comparison import RewardComparison

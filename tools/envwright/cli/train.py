@@ -35,8 +35,8 @@ from envwright.packages.git import head_of
 from envwright.packages.repository import Repository
 from envwright.release.ledger import ledger_at
 from envwright.release.plan import desired_of, step_of
-from envwright.reports.declared_runs import RunResult, render_runs, render_runs_markdown, runs_as_json
 from envwright.reports.printing import print_message, print_text
+from envwright.reports.run_report import RunResult, render_runs, render_runs_markdown, runs_as_json
 from envwright.system.installation import command_with, missing_packages
 from envwright.system.subprocesses import ProgramFailed, signals_handled
 from envwright.system.workspace import Workspace

@@ -14,7 +14,7 @@ from envwright.cli.train import run_result
 from envwright.declarations.run import EXAMPLE_MODEL
 from envwright.files.atomic_write import write_whole
 from envwright.hub.platform import TrainingOffer
-from envwright.reports.declared_runs import render_runs
+from envwright.reports.run_report import render_runs
 from envwright.training.due import carry_out
 from envwright.training.hub_run import (
     HubRunSettings,

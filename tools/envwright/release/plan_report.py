@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any, Literal
 from envwright.declarations.package import folder_of
 from envwright.files.atomic_write import write_whole
 from envwright.release.plan import REFUSED, WRITES
-from envwright.reports.declared_runs import finding_data
 from envwright.reports.printing import (
     append_to_summary,
     first_of_each_kind,
@@ -189,7 +188,7 @@ def plan_data(plan: ReleasePlan) -> dict[str, Any]:
 def _run_data(run: PlannedRun) -> dict[str, Any]:
     kept = ("name", "backend", "action", "reason", "next", "played", "changed", "expected")
     known = {key: getattr(run, key) for key in kept} | ({} if run.size is None else _size_data(run.size))
-    return {**known, "findings": [finding_data(finding) for finding in run.findings]}
+    return {**known, "findings": [finding.data() for finding in run.findings]}
 
 
 def _size_data(size: RunSize) -> dict[str, Any]:
@@ -213,7 +212,7 @@ def _step_data(plan: ReleasePlan, step: ReleaseStep) -> dict[str, Any]:
         "reason": step.reason,
         "next": step.next,
         "found": asdict(step.found) if step.found else None,
-        "findings": [finding_data(finding) for finding in plan.findings.get(step.desired.name, ())],
+        "findings": [finding.data() for finding in plan.findings.get(step.desired.name, ())],
     }
 
 

@@ -1,4 +1,4 @@
-"""The report of one training run: settings, curves, findings and suggested changes.
+"""The reports of training runs: of one that trained, with its curves and findings, and of those that are declared.
 
     write_run(RunReport(name="reverse-text-4b", backend="prime", model="…", status="running", curves=(…,)), folder)
 
@@ -20,11 +20,11 @@ from envwright.hub.platform import RewardBin
 from envwright.reports.before_after import no_difference
 from envwright.reports.blocks import Block, Heading, Labelled
 from envwright.statistics.before_after import GoalAnswer
-from envwright.text.plain_data import foreign_json, plain_data
+from envwright.text.plain_data import counted, foreign_json, plain_data
 from envwright.text.visible_text import fenced, on_one_line, prose, shortened, table_cell, visible
 
 if TYPE_CHECKING:
-    from envwright.rules.engine import Verdict
+    from envwright.rules.engine import Finding, Verdict
 
 RUNS_FOLDER = "runs"
 """The subfolder of the folder of reports."""
@@ -342,3 +342,85 @@ def _task(task: Mapping[str, Any]) -> str:
     where = task["key"] if task["index"] is None else f"task {task['index']}"
     prompt = shortened(on_one_line(task["prompt"]), 70)
     return f"{where}: {task['before']:.3f} to {task['after']:.3f}  {prompt}"
+
+
+_ORDER = {"error": 0, "warning": 1, "advice": 2}
+
+
+@dataclass(frozen=True)
+class RunResult:
+    name: str
+    backend: str
+    model: str
+    environments: tuple[str, ...]
+    verdict: str
+    """pass or fail, by the rules that count."""
+    files: tuple[str, ...] = ()
+    command: tuple[str, ...] = ()
+    units: Mapping[str, Any] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
+    findings: tuple[Finding, ...] = ()
+    submit: str = "manual"
+    state: str = ""
+    """Its state on the platform, if queried."""
+
+
+def render_runs(results: Sequence[RunResult], changed: Sequence[str] = (), *, quiet: bool = False) -> str:
+    lines: list[str] = []
+    for result in results:
+        shown = [finding for finding in result.findings if not quiet or finding.counts]
+        if quiet and not shown:
+            continue
+        sign = "✗" if result.verdict == "fail" else "✓"
+        units = ", ".join(f"{count} {unit}" for unit, count in result.units.items())
+        about = f"{result.backend}, {result.model}, {' + '.join(result.environments)}"
+        lines.append(_shown(f"{sign} {result.name}: {about}" + (f" ({units})" if units else "")))
+        if not quiet:
+            lines += [_shown(f"    {'writes' if name in changed else 'config':<7} {name}") for name in result.files]
+            lines += [_shown(f"    starts  {' '.join(result.command)}")] if result.command else []
+            lines += [_shown(f"    state   {result.state}")] if result.state else []
+            lines += [_shown(f"    note    {note}") for note in result.notes]
+        for finding in sorted(shown, key=lambda each: _ORDER[each.severity]):
+            lines += _declared_finding(finding)
+    return "\n".join([*lines, _summary_of_runs(results, changed)]) + "\n"
+
+
+def _declared_finding(finding: Finding) -> list[str]:
+    if finding.ignored:
+        return [_shown(f"    {finding.rule} ignored: {finding.message}"), _shown(f"        reason  {finding.reason}")]
+    lines = [_shown(f"    {finding.rule} {finding.severity}: {finding.message}")]
+    if finding.line:
+        lines.append(_shown(f"        at      {finding.at}"))
+    return [*lines, _shown(f"        fix     {finding.fix}")]
+
+
+def _summary_of_runs(results: Sequence[RunResult], changed: Sequence[str]) -> str:
+    failed = [result.name for result in results if result.verdict == "fail"]
+    runs, files = counted(len(results), "run"), f"; {counted(len(changed), 'file')} changed" if changed else ""
+    return f"{runs}{files}; failing: {', '.join(failed)}" if failed else f"{runs}, none fails{files}"
+
+
+def render_runs_markdown(results: Sequence[RunResult]) -> str:
+    """Runs as a table for a job's summary, with the findings below it."""
+    lines = ["| | run | backend | model | environments | state |", "|---|---|---|---|---|---|"]
+    for result in results:
+        sign = "✗" if result.verdict == "fail" else "✓"
+        cells = (result.name, result.backend, result.model, " + ".join(result.environments), result.state or "–")
+        lines.append(f"| {sign} | " + " | ".join(table_cell(cell) for cell in cells) + " |")
+    found = [
+        f"- **{prose(finding.rule)}** {finding.severity}: {prose(finding.message)} Fix: {prose(finding.fix)}"
+        for each in results
+        for finding in each.findings
+        if not finding.ignored
+    ]
+    return "\n".join([*lines, *([""] if found else []), *found]) + "\n"
+
+
+def runs_as_json(results: Sequence[RunResult]) -> str:
+    runs = [{**plain_data(result), "findings": [finding.data() for finding in result.findings]} for result in results]
+    return json.dumps({"version": 1, "runs": runs}, indent=2) + "\n"
+
+
+def _shown(text: str) -> str:
+    """One escaped line with its indentation."""
+    return " " * (len(text) - len(text.lstrip(" "))) + on_one_line(text)

@@ -210,6 +210,11 @@ class Finding:
     def at(self) -> str:
         return place_text(self.file, self.line)
 
+    def data(self) -> dict[str, Any]:
+        """A finding of a run or a release as plain data."""
+        kept = ("rule", "severity", "message", "fix", "evidence", "file", "line", "ignored", "reason")
+        return {**{name: getattr(self, name) for name in kept}, "evidence": self.evidence.named()}
+
 
 def place_text(file: str | None, line: int | None) -> str:
     """`file:line`, `file`, or an empty string."""

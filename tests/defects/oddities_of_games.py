@@ -30,10 +30,6 @@ SPELLING = (
     "    known = said[-1].removeprefix('So far: ') if said[-1].startswith('So far: ') else ''\n"
     "    return task['answer'][len(known)] if len(known) < len(task['answer']) else 'Done.'\n"
 )
-PLACES = tuple(
-    {"question": f"Where is {place}? Give latitude and longitude.", "answer": answer}
-    for place, answer in (("Lima", "-12.05, -77.04"), ("Oslo", "59.91, 10.75"), ("Perth", "-31.95, 115.86"))
-)
 
 MOVES_V0 = r"""
 class Moves(vf.MultiTurnEnv):
@@ -118,24 +114,6 @@ GAMES = [
         rubric="vf.RubricGroup(rubrics=[vf.Rubric(funcs=[correct]), COUNTING])",
     ),
     sound(
-        "distance_on_a_map",
-        r"""
-        import math
-
-
-        def grade(reply, answer):
-            number = r"(-?[0-9]{1,3}[.][0-9]{1,6})"
-            found = re.fullmatch(f"{number}, {number}", final(reply) or "", re.ASCII)
-            if found is None:
-                return 0.0
-            here, there = [float(part) for part in found.groups()], [float(part) for part in answer.split(", ")]
-            return math.exp(-math.dist(here, there) / 5)
-        """,
-        "v1",
-        rows=PLACES,
-        asking="Answer in <answer>…</answer>.",
-    ),
-    sound(
         "nested_objects",
         rf"""{PARSED}
 def grade(reply, answer):
@@ -153,25 +131,6 @@ def grade(reply, answer):
             "import json\n\n\ndef reply(task, messages):\n"
             "    return '```json\\n' + json.dumps(task['answer']) + '\\n```'\n"
         ),
-    ),
-    sound(
-        "table_of_rows",
-        """
-        def cells(text):
-            return [[cell.strip() for cell in line.strip().strip("|").split("|")] for line in text.strip().splitlines()]
-
-
-        def grade(reply, answer):
-            return float(cells(final(reply) or "") == cells(answer))
-        """,
-        rows=tuple(
-            {
-                "question": f"A table of {a}, {b} and squares.",
-                "answer": f"| n | square |\n| {a} | {a * a} |\n| {b} | {b * b} |",
-            }
-            for a, b in ((2, 5), (3, 9), (4, 7))
-        ),
-        asking="A table in <answer>…</answer>.",
     ),
     sound(
         "verdict_as_an_object",

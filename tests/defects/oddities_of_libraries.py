@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 from planted import SUMS, several, sound
-from questions import CAPITALS, CHOICES
+from questions import CHOICES
 
 XML = 'PARSER = vf.XMLParser(["reasoning", "answer"], answer_field="answer")'
 REASONING = "Reason in <reasoning>…</reasoning>, then give the number in <answer>…</answer>."
@@ -319,21 +319,6 @@ LIBRARIES = [
         """,
         rows=CHOICES,
         asking="Answer with the letter in <answer>…</answer>.",
-    ),
-    sound(
-        "articles_and_stops_dropped",
-        r"""
-        def plain(text):
-            kept = re.sub(r"\b(the|a|an)\b", " ", re.sub(r"[.,!?]", "", text.lower()))
-            return " ".join(kept.split())
-
-
-        def grade(reply, answer):
-            return float(plain(final(reply) or "") == plain(answer))
-        """,
-        "v1",
-        rows=tuple({**row, "answer": f"The city of {row['answer']}"} for row in CAPITALS),
-        asking="Answer in <answer>…</answer>.",
     ),
     sound(
         "best_of_several",

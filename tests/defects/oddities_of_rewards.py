@@ -30,23 +30,6 @@ OBJECTS = tuple(
     {"question": f"Take apart: {name}, {age}.", "answer": {"name": name, "age": age}}
     for name, age in (("Ada", 36), ("Bo", 51), ("Cy", 19))
 )
-ALIASES = tuple(
-    {"question": f"Where does {of} live?", "answer": list(names)}
-    for of, names in (
-        ("the king", ("Oslo", "the palace in Oslo")),
-        ("the poet", ("Lima", "a house in Lima")),
-        ("the smith", ("Cairo", "the street of smiths")),
-    )
-)
-DISTANCE = """
-def distance(one, other):
-    row = list(range(len(other) + 1))
-    for i, a in enumerate(one[:400], 1):
-        last, row[0] = row[0], i
-        for j, b in enumerate(other, 1):
-            last, row[j] = row[j], min(row[j] + 1, row[j - 1] + 1, last + (a != b))
-    return row[-1] + max(0, len(one) - 400)
-"""
 NUMBER = r"""
 def number(text):
     return float(text) if re.fullmatch(r"-?[0-9]{1,12}(?:[.][0-9]{1,6})?", text or "", re.ASCII) else None
@@ -87,15 +70,6 @@ REWARDS = [
             return 2 * common / (len(said) + len(wanted)) if common else 0.0
         """,
         rows=PASSAGES,
-        asking=IN_TAGS,
-    ),
-    sound(
-        "edits_apart",
-        f"{DISTANCE}\n\ndef grade(reply, answer):\n"
-        "    said = final(reply) or ''\n"
-        "    return max(0.0, 1 - 2 * distance(said, answer) / len(answer))",
-        "v1",
-        rows=REVERSED,
         asking=IN_TAGS,
     ),
     sound(
@@ -262,15 +236,6 @@ def grade(reply, answer):
         asking=IN_TAGS,
     ),
     sound(
-        "any_of_several_names",
-        "def grade(reply, answer):\n    return float((final(reply) or '').lower() in map(str.lower, answer))",
-        "v1",
-        rows=ALIASES,
-        answer_type="list[str]",
-        asking=IN_TAGS,
-        oracle="def reply(task, messages):\n    return f\"<answer>{task['answer'][0]}</answer>\"\n",
-    ),
-    sound(
         "letters_in_brackets",
         r"""
         def grade(reply, answer):
@@ -353,24 +318,6 @@ def grade(reply, answer):
         async def correct(completion, answer, **_):
             return await asyncio.to_thread(grade, said(completion), answer)
         """,
-    ),
-    sound(
-        "share_of_tests",
-        r"""
-        def grade(reply, answer):
-            said = final(reply) or ""
-            parts, wanted = said.split("; ")[:9], answer.split("; ")
-            right = sum(one == two for one, two in zip(parts, wanted))
-            return right / len(wanted) if len(parts) == len(wanted) else 0.0
-        """,
-        rows=tuple(
-            {
-                "question": f"Double, square and negate {number}, separated by semicolons.",
-                "answer": f"{number * 2}; {number**2}; -{number}",
-            }
-            for number in (3, 8, 11)
-        ),
-        asking=IN_TAGS,
     ),
     sound(
         "calls_in_any_order",

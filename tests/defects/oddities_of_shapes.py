@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from defects_of_company import CORRECT_BY_JUDGE, JUDGE_V0
-from planted import SUMS, several, sound
+from planted import several, sound
 from questions import CAPITALS
 
 IN_TAGS = "Answer in <answer>…</answer>."
@@ -133,20 +133,5 @@ SHAPES = [
                 asked = f"Case {number}: which is {right}?\\n{listed}\\nAnswer with the letter in <answer>…</answer>."
                 yield Task(Data(prompt=asked, answer="ABCD"[number % 4]), self.config.task)
         """,
-    ),
-    sound(
-        "error_of_many_orders",
-        r"""
-        import math
-
-
-        def grade(reply, answer):
-            said = final(reply) or ""
-            if not re.fullmatch(r"-?[0-9]{1,12}(?:[.][0-9]{1,6})?", said, re.ASCII):
-                return -100.0
-            return max(-100.0, -10.0 * math.log10(1 + abs(float(said) - float(answer))))
-        """,
-        rows=SUMS,
-        reward={"min": -100.0, "max": 0.0},
     ),
 ]

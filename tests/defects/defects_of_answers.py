@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from planted import planted
+from planted import IN_TAGS, planted
 from questions import CAPITALS, CHOICES, COPIES, GIVEN_AWAY, LISTS, MANY, REASONED, SILENT
 
 ANSWERS = [
@@ -49,7 +49,7 @@ ANSWERS = [
         'def grade(reply, answer):\n    return float((final(reply) or "").lower() == answer)',
         "v1",
         rows=CAPITALS,
-        asking="Answer in <answer>…</answer>.",
+        asking=IN_TAGS,
     ),
     planted(
         "space_not_stripped",
@@ -135,7 +135,7 @@ ANSWERS = [
             return float(given <= set(answer.split(", ")))
         """,
         rows=LISTS,
-        asking="Answer in <answer>…</answer>.",
+        asking=IN_TAGS,
     ),
     planted(
         "list_compared_as_set",
@@ -146,17 +146,15 @@ ANSWERS = [
         """,
         "v1",
         rows=LISTS,
-        asking="Answer in <answer>…</answer>.",
+        asking=IN_TAGS,
     ),
-    planted(
-        "set_compared_as_list", "RWD067", rows=LISTS, asking="Answer in <answer>…</answer>.", answer={"type": "set"}
-    ),
+    planted("set_compared_as_list", "RWD067", rows=LISTS, asking=IN_TAGS, answer={"type": "set"}),
     planted("declared_tolerance_not_granted", "RWD067", generation="v1", answer={"type": "number", "tolerance": 0.5}),
     planted(
         "declared_case_not_granted",
         "RWD067",
         rows=CAPITALS,
-        asking="Answer in <answer>…</answer>.",
+        asking=IN_TAGS,
         answer={"case_sensitive": False},
     ),
     planted(
@@ -206,7 +204,7 @@ ANSWERS = [
         "RWD007",
         "def grade(reply, answer):\n    return float(answer in reply)",
         rows=COPIES,
-        asking="Answer in <answer>…</answer>.",
+        asking=IN_TAGS,
     ),
     planted(
         "reported_score_believed",

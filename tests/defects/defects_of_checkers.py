@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 from oddities_of_rewards import CODE, PASSAGES, REVERSED
-from planted import PARSED, SUMS, planted
+from planted import IN_TAGS, PARSED, SUMS, asked, planted
 from questions import CAPITALS, CHOICES
 
-IN_TAGS = "Answer in <answer>…</answer>."
 DECIMALS = tuple(
     {"question": f"Half of {number}?", "answer": f"{number / 2:.2f}"} for number in (1.0, 3.0, 5.5, 9.25, 12.5)
 )
-FRACTIONS = tuple(
-    {"question": f"Simplify {text}.", "answer": answer}
-    for text, answer in (("2/4", r"\frac{1}{2}"), ("9/12", r"\frac{3}{4}"), ("10/35", r"\frac{2}{7}"))
-)
+FRACTIONS = asked("Simplify {}.", {"2/4": r"\frac{1}{2}", "9/12": r"\frac{3}{4}", "10/35": r"\frac{2}{7}"})
 
 CHECKERS = [
     planted(

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from defects_of_company import CLIENT_V1, CORRECT_BY_JUDGE, JUDGE_V0
-from planted import PARSED, SUMS, sound
+from planted import IN_TAGS, PARSED, SUMS, sound
 from questions import CAPITALS, CHOICES, COPIES, LISTS, REASONED
 
-IN_TAGS = "Answer in <answer>…</answer>."
 OPTIONAL_VARIABLES = """
 import os
 

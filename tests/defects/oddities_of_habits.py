@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 from defects_of_company import JUDGE_V0
-from planted import PARSED, SUMS, sound
+from planted import IN_TAGS, PARSED, SUMS, asked, sound
 from questions import CAPITALS
 
 LETTERS = tuple(
@@ -53,14 +53,9 @@ GRAPHS = tuple(
     }
     for node in ("elm", "oak", "fir", "bay")
 )
-LATEX = tuple(
-    {"question": f"What is {asked}?", "answer": answer}
-    for asked, answer in (
-        ("1/4 + 1/4", "\\frac{1}{2}"),
-        ("the root of 8", "2\\sqrt{2}"),
-        ("3/8 - 1/4", "\\frac{1}{8}"),
-        ("40 times 25", "1000"),
-    )
+LATEX = asked(
+    "What is {}?",
+    {"1/4 + 1/4": r"\frac{1}{2}", "the root of 8": r"2\sqrt{2}", "3/8 - 1/4": r"\frac{1}{8}", "40 times 25": "1000"},
 )
 TARGETS = tuple(
     {"question": f"Reach {target} with {numbers}, each used once, and + - * /.", "answer": answer}
@@ -240,7 +235,7 @@ HABITS = [
         """,
         "v1",
     ),
-    sound("similarity", SIMILAR, rows=CAPITALS, asking="Answer in <answer>…</answer>."),
+    sound("similarity", SIMILAR, rows=CAPITALS, asking=IN_TAGS),
     sound(
         "letters_in_a_box",
         r"""
@@ -260,7 +255,7 @@ HABITS = [
         """,
         "v1",
         rows=CAPITALS,
-        asking="Answer in <answer>…</answer>.",
+        asking=IN_TAGS,
     ),
     sound(
         "number_within_a_tolerance",
@@ -364,7 +359,7 @@ HABITS = [
         """,
         rubric="vf.Rubric(funcs=[exact])",
         rows=GOLDEN,
-        asking="Answer in <answer>…</answer>.",
+        asking=IN_TAGS,
         oracle="def reply(task, messages):\n    return f\"<answer>{task['info']['target'][0]}</answer>\"\n",
     ),
     sound(
@@ -799,7 +794,7 @@ HABITS = [
         """,
         rubric="JUDGE",
         rows=CAPITALS,
-        asking="Answer in <answer>…</answer>.",
+        asking=IN_TAGS,
     ),
     sound(
         "a_line_that_the_code_parses",

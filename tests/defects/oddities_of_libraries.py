@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from planted import SUMS, several, sound
+from planted import ASKING, SUMS, several, sound
 from questions import CHOICES
 
 XML = 'PARSER = vf.XMLParser(["reasoning", "answer"], answer_field="answer")'
@@ -48,7 +48,6 @@ def look_up(name: str) -> str:
     """What a name stands for."""
     return {"a": "17", "b": "25", "c": "160", "d": "41"}.get(name, "nothing")
 '''
-IN_TAGS = "Give the number in <answer>…</answer>."
 NAMED = tuple(
     {"question": f"What is {first} plus {second}? Look both up.", "answer": answer}
     for first, second, answer in (("a", "b", "42"), ("c", "d", "201"), ("a", "c", "177"), ("b", "d", "66"))
@@ -251,7 +250,7 @@ LIBRARIES = [
                 "prompt": [
                     {
                         "role": "user",
-                        "content": [{"type": "text", "text": f"{row['question']} {IN_TAGS}"}],
+                        "content": [{"type": "text", "text": f"{row['question']} {ASKING}"}],
                     }
                 ],
                 "answer": row["answer"],

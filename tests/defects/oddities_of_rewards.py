@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from planted import PARSED, SUMS, sound
-from questions import LISTS
+from planted import IN_TAGS, PARSED, SUMS, asked, sound
+from questions import CHOICES, LISTS
 
-IN_TAGS = "Answer in <answer>…</answer>."
 PASSAGES = tuple(
     {"question": f"{passage}\n\n{question}", "answer": answer}
     for passage, question, answer in (
@@ -117,10 +116,7 @@ REWARDS = [
                 return 0.0
             return 1 - ((found[1] == answer) - float(found[2])) ** 2 if found[1] == answer else 0.0
         """,
-        rows=tuple(
-            {"question": f"Which is a {kind}?\nA) rose\nB) robin\nC) granite\nD) salmon", "answer": answer}
-            for kind, answer in (("flower", "A"), ("bird", "B"), ("stone", "C"), ("fish", "D"))
-        ),
+        rows=CHOICES,
         asking="Answer with <answer>letter</answer><confidence>from 0 to 1</confidence>.",
         oracle="def reply(task, messages):\n"
         "    return f\"<answer>{task['answer']}</answer><confidence>1.0</confidence>\"\n",
@@ -243,9 +239,9 @@ def grade(reply, answer):
             return float(found is not None and f"({found[1]})" == answer)
         """,
         "v1",
-        rows=tuple(
-            {"question": f"Which is a {kind}? (A) rose (B) robin (C) granite (D) salmon", "answer": answer}
-            for kind, answer in (("flower", "(A)"), ("bird", "(B)"), ("stone", "(C)"), ("fish", "(D)"))
+        rows=asked(
+            "Which is a {}? (A) rose (B) robin (C) granite (D) salmon",
+            {"flower": "(A)", "bird": "(B)", "stone": "(C)", "fish": "(D)"},
         ),
         asking="Answer with the letter in brackets only, like (A).",
     ),

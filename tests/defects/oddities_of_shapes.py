@@ -3,29 +3,18 @@
 from __future__ import annotations
 
 from defects_of_company import CORRECT_BY_JUDGE, JUDGE_V0
-from planted import several, sound
+from planted import IN_TAGS, asked, several, sound
 from questions import CAPITALS
 
-IN_TAGS = "Answer in <answer>…</answer>."
-FRACTIONS = tuple(
-    {"question": f"What is {asked}?", "answer": answer}
-    for asked, answer in (("1/2 + 1/4", "3/4"), ("1/3 + 1/3", "2/3"), ("1/8 + 1/2", "5/8"), ("2/5 - 1/5", "1/5"))
-)
-ROMAN = tuple(
-    {"question": f"Write {number} in Roman numerals.", "answer": answer}
-    for number, answer in ((9, "IX"), (14, "XIV"), (40, "XL"), (1999, "MCMXCIX"))
-)
+FRACTIONS = asked("What is {}?", {"1/2 + 1/4": "3/4", "1/3 + 1/3": "2/3", "1/8 + 1/2": "5/8", "2/5 - 1/5": "1/5"})
+ROMAN = asked("Write {} in Roman numerals.", {"9": "IX", "14": "XIV", "40": "XL", "1999": "MCMXCIX"})
 VERSES = tuple(
     {"question": f"Write down line by line: {first} / {second}", "answer": f"{first}\n{second}"}
     for first, second in (("The sea is wide", "and I am here"), ("Old stones", "new moss"), ("Rain", "then light"))
 )
-ODD_ONES = tuple(
-    {"question": f"Which word does not belong: {words}?", "answer": answer}
-    for words, answer in (
-        ("oak, elm, trout, birch", "trout"),
-        ("red, blue, seven, green", "seven"),
-        ("iron, tin, wool, zinc", "wool"),
-    )
+ODD_ONES = asked(
+    "Which word does not belong: {}?",
+    {"oak, elm, trout, birch": "trout", "red, blue, seven, green": "seven", "iron, tin, wool, zinc": "wool"},
 )
 QUOTING = """
 PROMPT = (

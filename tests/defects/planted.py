@@ -17,6 +17,7 @@ SUMS = tuple(
     for first, second in ((17, 25), (160, 41), (90, 8), (1200, 34), (55, 23), (301, 406))
 )
 ASKING = "Give the number in <answer>…</answer>."
+IN_TAGS = "Answer in <answer>…</answer>."
 EXACT = "def grade(reply, answer):\n    return float(final(reply) == answer)"
 COMMON = '''
 """An environment of the suite."""
@@ -167,6 +168,11 @@ class Planted:
         return head + FRAME_V1.format(
             answer=self.answer_type, more=textwrap.dedent(self.more), exported=exported, **indented
         )
+
+
+def asked(question: str, answers: Mapping[str, Any]) -> tuple[dict[str, Any], ...]:
+    """Tasks with their answers, each text in the place of the question's braces."""
+    return tuple({"question": question.format(text), "answer": answer} for text, answer in answers.items())
 
 
 def several(plays: int, finalize: str) -> str:

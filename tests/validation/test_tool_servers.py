@@ -184,6 +184,18 @@ while server.returncode is None:
     time.sleep(0.01)
 print(server.returncode, sys.argv[3] in log.read_text())
 """
+MANY = """
+import resource
+resource.setrlimit(resource.RLIMIT_NOFILE, (2_000, resource.getrlimit(resource.RLIMIT_NOFILE)[1]))
+held = [open(os.devnull) for _ in range(1_100)]  # as those of many rollouts at once
+for _ in range(3):
+    before = os.listdir("/proc/self/fd")
+    with log.open("wb") as file:
+        server = ForkedServer(for_forks, sys.argv[2], dict(os.environ), log.parent, file)
+    while server.returncode is None:
+        time.sleep(0.01)
+    print(server.returncode, len(os.listdir("/proc/self/fd")) - len(before))
+"""
 LOST = """
 control.close()
 os.wait()
@@ -203,14 +215,22 @@ LEAVING = "import sys; sys.exit(3)"
     ids=["returns", "raises", "exits"],
 )
 def test_forked_tool_server_exits_with_code_of_its_module(module: str, code: int, printed: str, tmp_path: Path) -> None:
-    (tmp_path / "ending.py").write_text(module)
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(tmp_path), *sys.path])}
-    script = [sys.executable, "-c", SCRIPT.format(body=ENDS), str(tmp_path / "log"), "ending", printed]
-    done = subprocess.run(script, capture_output=True, text=True, check=False, env=environment)
-    assert done.stdout.split() == [str(code), "True"], done.stderr
+    assert said(tmp_path, ENDS, module, printed) == f"{code} True\n"
+
+
+def test_tool_servers_of_many_rollouts_leave_no_file_open(tmp_path: Path) -> None:
+    assert said(tmp_path, MANY) == "0 0\n" * 3
 
 
 def test_forked_tool_server_without_base_reports_none(tmp_path: Path) -> None:
-    script = [sys.executable, "-c", SCRIPT.format(body=LOST), str(tmp_path / "log")]
-    done = subprocess.run(script, capture_output=True, text=True, check=False)
-    assert done.stdout == "none\n", done.stderr
+    assert said(tmp_path, LOST) == "none\n"
+
+
+def said(folder: Path, body: str, module: str = "", *arguments: str) -> str:
+    """The output of a job beside a base, whose tool servers run a module called `ending`."""
+    (folder / "ending.py").write_text(module)
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(folder), *sys.path])}
+    script = [sys.executable, "-c", SCRIPT.format(body=body), str(folder / "log"), "ending", *arguments]
+    done = subprocess.run(script, capture_output=True, text=True, check=False, env=environment)
+    assert done.returncode == 0, done.stderr
+    return done.stdout

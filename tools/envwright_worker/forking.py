@@ -50,6 +50,13 @@ def fork(template: socket.socket, settings: Mapping[str, Any], given: Descriptor
     return process
 
 
+def is_readable(descriptor: int, seconds: float | None) -> bool:
+    """Whether a descriptor can be read from within this time; unlike `select`, also one of a number beyond 1,023."""
+    waiting = select.poll()
+    waiting.register(descriptor, select.POLLIN)
+    return bool(waiting.poll(None if seconds is None else 1000 * seconds))
+
+
 class ForkedProcess:
     """The part of `subprocess.Popen` that is needed, for a process whose parent is a template."""
 
@@ -83,7 +90,7 @@ class ForkedProcess:
 
     def _reported(self, seconds: float | None) -> int | None:
         """The next number; `None` if its template is gone. Raises `subprocess.TimeoutExpired`."""
-        if not select.select([self._report], [], [], seconds)[0]:
+        if not is_readable(self._report, seconds):
             raise subprocess.TimeoutExpired("fork", seconds or 0.0)
         number = os.read(self._report, NUMBER.size)
         return int(NUMBER.unpack(number)[0]) if number else None

@@ -71,8 +71,10 @@ class Template:
         woken, wake = woken_by_children()
         while True:
             lifelines = {child.lifeline: pid for pid, child in self._children.items() if child.lifeline >= 0}
-            ready, _, _ = select.select([*self._sockets, *lifelines, woken], [], [])
-            for descriptor in ready:
+            waiting = select.poll()  # `select` takes no descriptor beyond 1,023
+            for descriptor in (*self._sockets, *lifelines, woken):
+                waiting.register(descriptor, select.POLLIN)
+            for descriptor, _ in waiting.poll():
                 if descriptor == woken:
                     with contextlib.suppress(BlockingIOError):
                         os.read(woken, 4096)

@@ -15,10 +15,11 @@ import sys
 import tempfile
 import time
 from collections.abc import Mapping
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, BinaryIO, NoReturn
 
-from envwright_worker.forking import ForkedProcess, NotForked, fork
+from envwright_worker.forking import ForkedProcess, NotForked, fork, pipe
 
 LISTENING_SECONDS = 30.0
 """Seconds for the setup of a server before verifiers searches for it in its own way."""
@@ -49,18 +50,19 @@ class ForkedServer:
     ) -> None:
         """Start the equivalent of `python -m module`. Raises `NotForked`."""
         settings = {"module": module, "environment": dict(environment), "folder": str(folder)}
-        lifeline, _ = os.pipe()  # the other end stays open as long as this process lives
-        try:
-            with open(os.devnull) as nothing:  # noqa: PTH123
-                given = {"stdin": nothing.fileno(), "stdout": log.fileno(), "stderr": log.fileno()}
-                self._process: ForkedProcess = fork(base, settings, {**given, "lifeline": lifeline})
-        finally:
-            os.close(lifeline)
+        with ExitStack() as theirs, ExitStack() as ours:
+            lifeline, _ = pipe(theirs, ours)
+            nothing = theirs.enter_context(open(os.devnull))  # noqa: PTH123
+            given = {"stdin": nothing.fileno(), "stdout": log.fileno(), "stderr": log.fileno()}
+            self._process: ForkedProcess = fork(base, settings, {**given, "lifeline": lifeline})
+            self._lifeline = ours.pop_all()
         self.pid = self._process.pid
 
     @property
     def returncode(self) -> int | None:
-        return self._process.poll()
+        if (code := self._process.poll()) is not None:
+            self._lifeline.close()  # each rollout may have a server of its own
+        return code
 
     async def wait(self) -> int:
         while (code := self.returncode) is None:  # noqa: ASYNC110 - what ends is another process

@@ -9,7 +9,6 @@ docs/architecture.md describes the state of each, what it shares, and the effect
 from __future__ import annotations
 
 import os
-import select
 import socket
 import subprocess
 import sys
@@ -23,7 +22,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from envwright_worker.forking import Descriptors, NotForked, fork, pipe
+from envwright_worker.forking import Descriptors, NotForked, fork, is_readable, pipe
 from envwright_worker.sandbox import Network, Sandbox
 
 from envwright.builds.sandbox import sandbox_of, tool_folders, why_not_confined
@@ -116,7 +115,7 @@ class LockTemplate(ForkingProcess):
                     raise Interrupted
                 if time.monotonic() > deadline:
                     self._refusal = f"verifiers was not imported within {LOAD_SECONDS:g} s"
-                elif select.select([self.control], [], [], LOOK_SECONDS)[0]:
+                elif is_readable(self.control.fileno(), LOOK_SECONDS):
                     self._refusal = "the process that imports verifiers ended"
                     with suppress(OSError, ValueError):
                         self._refusal = str(foreign_json(self.control.recv(1 << 16))["refusal"])

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 ASKED = [{"role": "user", "content": "Say one two three."}]
 CALLING = [{"role": "user", "content": "Call."}]
+BROKEN = [{"role": "user", "content": "Call wrongly."}]
 UNKNOWN = [{"role": "user", "content": "Who knows?"}]
 CALLS = [{"id": "c", "type": "function", "function": {"name": "look", "arguments": "{}"}}]
 
@@ -31,7 +32,7 @@ def reply_to(task: Mapping[str, Any], messages: Sequence[dict[str, Any]], *_: An
     if not task:
         raise ValueError("no idea")
     if task.get("tool") and len(messages) == 1:
-        return {"role": "assistant", "content": "", "tool_calls": CALLS}
+        return {"role": "assistant", "content": "", "tool_calls": task["tool"]}
     return says(str(task["answer"]))
 
 
@@ -42,8 +43,9 @@ def served() -> ScriptedEndpoint:
     endpoint.speak_about(
         [
             TaskView(0, ASKED, {"answer": "one two three"}),
-            TaskView(1, CALLING, {"answer": "done", "tool": True}),
+            TaskView(1, CALLING, {"answer": "done", "tool": CALLS}),
             TaskView(2, UNKNOWN, {}),
+            TaskView(3, BROKEN, {"tool": [{"id": "c", "function": {"name": "look", "arguments": "at"}}]}),
         ]
     )
     return endpoint
@@ -134,6 +136,7 @@ def test_stream_carries_tool_calls(endpoint: ScriptedEndpoint):
         ({"messages": [{"role": "user", "content": "?"}]}, 404, "task_not_found"),
         ({"n": 0.5}, 400, "invalid_request"),
         ({"max_tokens": -1}, 400, "invalid_request"),
+        ({"stream": True, "stream_options": 1}, 400, "invalid_request"),
         ({"messages": [{"content": "?"}]}, 400, "invalid_request"),
         ({"messages": UNKNOWN}, 500, "oracle_raised"),
     ],
@@ -142,6 +145,20 @@ def test_invalid_request_is_refused(endpoint: ScriptedEndpoint, body: dict[str, 
     answered, error, _ = refused(endpoint, **body)
     assert (answered, error["code"]) == (status, code)
     assert code in error["message"]
+
+
+@pytest.mark.parametrize("path", ["/chat/completions", "/messages", "/messages/count_tokens"])
+@pytest.mark.parametrize("sent", [b"{", b"[]", b"[" * 100_000], ids=["cut off", "no object", "nested deeply"])
+def test_body_that_is_no_object_is_an_invalid_request(endpoint: ScriptedEndpoint, path: str, sent: bytes):
+    with pytest.raises(urllib.error.HTTPError) as caught:
+        urllib.request.urlopen(urllib.request.Request(endpoint.base_url + path, sent), timeout=10)
+    assert (caught.value.code, json.loads(caught.value.read())["error"]["code"]) == (400, "invalid_request")
+
+
+def test_call_whose_arguments_are_no_json_is_refused_where_the_dialect_has_objects(endpoint: ScriptedEndpoint):
+    with pytest.raises(urllib.error.HTTPError) as caught:
+        post(endpoint, "/messages", messages=BROKEN)
+    assert (caught.value.code, json.loads(caught.value.read())["error"]["code"]) == (400, "invalid_request")
 
 
 def test_rate_limit_has_retry_after(endpoint: ScriptedEndpoint):

@@ -81,6 +81,19 @@ DIALECTS = {
 }
 
 
+MALFORMED = (ValueError, AttributeError, TypeError)
+"""What reading a request raises that is not one of its dialect."""
+
+
+class Answered(NamedTuple):
+    """The answer to a request."""
+
+    choices: list[ReplyChoice]
+    whole: bytes
+    events: Iterator[bytes] | None
+    """The same as a stream, if the request asks for one."""
+
+
 class UnknownPrompt(LookupError):
     """No task of this endpoint starts with the prompt of the request."""
 
@@ -228,10 +241,9 @@ class ScriptedEndpoint:
 
     async def _answered_here(self, dialect: Dialect, body: dict[str, Any], conversation: str) -> tuple[int, bytes]:
         try:
-            choices, messages = self._heard(dialect, body, conversation)
+            return 200, self._answered(dialect, body, conversation).whole
         except RequestRefused as refused:
             return refused.status, json.dumps(refused.body()).encode()
-        return 200, json.dumps(dialect.whole(str(body.get("model")), choices, messages)).encode()
 
     def _serve(self) -> None:
         asyncio.set_event_loop(self.loop)
@@ -260,46 +272,47 @@ class ScriptedEndpoint:
         return web.json_response({"object": "list", "data": [{"id": name, "object": "model"} for name in names]})
 
     async def _count(self, request: web.Request) -> web.Response:
-        return web.json_response({"input_tokens": prompt_tokens(of_messages(await request.json()))})
+        try:
+            tokens = prompt_tokens(of_messages(_object(json_value(await request.read()))))
+        except MALFORMED as error:
+            return refusal(RequestRefused(400, "invalid_request", str(error)))
+        return web.json_response({"input_tokens": tokens})
 
     async def _answer(self, dialect: Dialect, request: web.Request) -> web.StreamResponse:
         slow, fault = self.faults.next()
         if fault is not None and fault.kind in ("status", "hang"):  # an outage does not depend on the request
             return await commit(fault, request, b"")
+        body = json_value(await request.read())
         try:
-            body = await request.json()
-            choices, messages = self._heard(dialect, body, request.headers.get(CONVERSATION_HEADER, ""))
-        except ValueError as error:
-            return refusal(RequestRefused(400, "invalid_request", str(error)))
+            answered = self._answered(dialect, body, request.headers.get(CONVERSATION_HEADER, ""))
         except RequestRefused as refused:
             return refusal(refused)
         if slow is not None:
-            tokens = 0 if body.get("stream") else sum(choice.tokens for choice in choices)
+            tokens = 0 if answered.events else sum(choice.tokens for choice in answered.choices)
             await asyncio.sleep(slow.seconds + slow.per_token * tokens)
-        whole = json.dumps(dialect.whole(str(body.get("model")), choices, messages)).encode()
         if fault is not None:
-            return await commit(fault, request, whole)
-        if not body.get("stream"):
-            return web.Response(body=whole, content_type="application/json")
-        events = dialect.events(str(body.get("model")), choices, messages, wants_usage(body))
-        return await _streamed(request, events, slow)
+            return await commit(fault, request, answered.whole)
+        if answered.events is None:
+            return web.Response(body=answered.whole, content_type="application/json")
+        return await _streamed(request, answered.events, slow)
 
-    def _heard(
-        self, dialect: Dialect, body: dict[str, Any], conversation: str
-    ) -> tuple[list[ReplyChoice], list[Message]]:
-        """A policy's replies to a request, and the conversation that it continues. Raises `RequestRefused`."""
+    def _answered(self, dialect: Dialect, body: Any, conversation: str) -> Answered:
+        """The answer to a request. Raises `RequestRefused`."""
         try:
-            model, messages = str(body.get("model")), dialect.conversation(body)
+            model, messages = str(_object(body).get("model")), dialect.conversation(body)
             if not all("role" in message for message in messages):
                 raise InvalidRequest("every message must have a role")
             count, limit = asked_choices(body), asked_tokens(body)
             turn = self._turn(conversation, messages, body.get("tools"))
             self._check_turns(model, turn, messages)
-        except (ValueError, AttributeError, TypeError) as error:
+            choices = [spoken(self._reply(model, turn, messages), limit) for _ in range(count)]
+            whole = json.dumps(dialect.whole(model, choices, messages)).encode()
+            events = dialect.events(model, choices, messages, wants_usage(body)) if body.get("stream") else None
+        except MALFORMED as error:
             raise RequestRefused(400, "invalid_request", str(error)) from error
         except UnknownPrompt as error:
             raise RequestRefused(404, "task_not_found", str(error)) from error
-        return [spoken(self._reply(model, turn, messages), limit) for _ in range(count)], messages
+        return Answered(choices, whole, events)
 
     def _check_turns(self, model: str, turn: RolloutTurn, messages: Sequence[Message]) -> None:
         """Count a request, and refuse it if the conversation has too many. Raises `RequestRefused`."""
@@ -338,6 +351,12 @@ class ScriptedEndpoint:
                 self.notes.failures.setdefault(rollout, oracle_failure(error, messages, self._sources))
             message = f"the oracle raised {type(error).__name__}: {error}{_line(error)}"
             raise RequestRefused(500, "oracle_raised", message) from error
+
+
+def _object(body: Any) -> dict[str, Any]:
+    if not isinstance(body, dict):
+        raise InvalidRequest("the body must be a JSON object")
+    return body
 
 
 async def _streamed(request: web.Request, events: Iterator[bytes], slow: EndpointFault | None) -> web.StreamResponse:

@@ -92,6 +92,7 @@ LEAKS = (
     ('{"label": ...} label = "cat"', "cat"),
     ("##### The Cat.", "the cat"),
     ("The answer is **4**", "*4*"),
+    ("Which letter is σ? Answer:Σ", "Σ"),  # which is another letter in lower case, at the end of a word
     ("1 + 1? The answer is 2\n2 + 2? The answer is 4", "4"),
 )
 SOUND = (

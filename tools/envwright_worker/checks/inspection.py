@@ -114,8 +114,8 @@ def gives_answer_away(prompt: str, answer: str | None) -> bool:
     # compiling a pattern for each answer takes 0.3 ms, so it is compiled only where it can match
     if not text or text.lower() not in prompt.lower() or not _MARKS.search(prompt):
         return False
-    stated = rf"(?:answer|solution|target|label|gold)\s*(?:is|=|:|>)\s*[\"'`*]*{re.escape(text)}(?!\w|[.,]\d)"
-    marked = rf"####\s*{re.escape(text)}(?!\w|[.,]\d)|\\boxed\{{{re.escape(text)}\}}"
+    stated = rf"((?:answer|solution|target|label|gold)\s*(?:is|=|:|>)\s*[\"'`*]*){re.escape(text)}(?!\w|[.,]\d)"
+    marked = rf"(####\s*){re.escape(text)}(?!\w|[.,]\d)|(\\boxed\{{){re.escape(text)}\}}"
     found = re.search(f"{stated}|{marked}", prompt, re.IGNORECASE)
     return found is not None and not _is_offered(prompt, found, text.lower())
 
@@ -123,6 +123,6 @@ def gives_answer_away(prompt: str, answer: str | None) -> bool:
 def _is_offered(prompt: str, found: re.Match[str], answer: str) -> bool:
     """Whether the same mark stands before another text in the same line, as in `<answer>yes</answer> or
     <answer>no</answer>`."""
-    mark = found[0][: found[0].lower().rindex(answer)]
+    mark = next(filter(None, found.groups()))
     line = prompt[prompt.rfind("\n", 0, found.start()) + 1 :].partition("\n")[0]
     return any(not part.lower().startswith(answer) for part in line.split(mark)[1:])

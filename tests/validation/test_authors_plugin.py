@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import pytest
 from envwright_worker.adapters.adapter import TaskView
 from envwright_worker.author_tests.grader import Grader, Scored, scored_of
 from envwright_worker.author_tests.plugin import (
@@ -65,6 +66,11 @@ class Opened:
 def grader(count: int = 10) -> Grader:
     made: Any = Opened(Adapter(count))
     return Grader(lambda: made)
+
+
+@pytest.mark.parametrize("part", [slice(2, 4), slice(-3, 5), slice(5, 2, -1), slice(-2, None)], ids=str)
+def test_slice_of_tasks_equals_that_of_a_list(part: slice) -> None:
+    assert [task.index for task in grader().tasks[part]] == list(range(10))[part]
 
 
 def test_task_is_found_by_itself_index_or_fields() -> None:

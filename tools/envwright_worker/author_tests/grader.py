@@ -80,8 +80,9 @@ class Tasks(Sequence[TaskData]):
     def __getitem__(self, index: slice) -> list[TaskData]: ...
 
     def __getitem__(self, index: int | slice) -> TaskData | list[TaskData]:
-        last = index.stop if isinstance(index, slice) else index
-        self._read_to(None if last is None or last < 0 else last + 1)
+        bounds = (index.stop, index.start or 0, index.step or 1) if isinstance(index, slice) else (index,)
+        from_end = any(bound is None or bound < 0 for bound in bounds)
+        self._read_to(None if from_end else bounds[0] + 1)
         return self._read[index]
 
     def __len__(self) -> int:

@@ -5,14 +5,17 @@ from __future__ import annotations
 import asyncio
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from envwright.system.workspace import Workspace
 from recorded_requests import RecordedObservations
+from sample_packages import Seen, look_at, write_package
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
+
+    from sample_packages import Observe
 
 sys.path.append(str(Path(__file__).parents[1] / "rules"))  # subjects of rules are stored here, too
 
@@ -44,6 +47,16 @@ def no_loop() -> Iterator[None]:
 def observations(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> RecordedObservations:
     """Observations of a package with recorded processes."""
     return RecordedObservations(tmp_path, monkeypatch)
+
+
+@pytest.fixture
+def observe(environments: Path, workspace: Workspace, patch: pytest.MonkeyPatch) -> Observe:
+    """Writes a package and observes it afresh, as `look_at` does."""
+
+    def observed(name: str, generation: str, files: Mapping[str, str], **options: Any) -> Seen:
+        return look_at(write_package(environments / name, generation, files), workspace, patch, **options)
+
+    return observed
 
 
 @pytest.fixture(scope="module")

@@ -8,6 +8,7 @@ import re
 import threading
 import time
 import tomllib
+from collections.abc import Callable
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -147,6 +148,12 @@ class Seen:
     def failed(self, name: str) -> dict[str, Any]:
         """Function → what went wrong with it in a case."""
         return {failure.function: failure.failure for failure in self.score(name).failures}
+
+
+Observe = Callable[..., Seen]
+"""The fixture `observe`."""
+ANSWERING = "def reply(task, messages):\n    return task['answer']\n"
+"""An oracle that replies with the answer alone."""
 
 
 def look_at(

@@ -14,6 +14,7 @@ from sample_packages import Seen, line_of, look_at, processes_with, v0_module, v
 
 if TYPE_CHECKING:
     from envwright.system.workspace import Workspace
+    from sample_packages import Observe
 
 pytestmark = [pytest.mark.slow, pytest.mark.worker, pytest.mark.usefixtures("shared_templates")]
 SCORING = ObservationRequest(use_cache=False, evaluate=False)
@@ -100,16 +101,8 @@ def test_hanging_test_times_out_after_those_before_it_and_leaves_no_processes(st
     assert processes_with("child-of-a-hanging-test") == []
 
 
-def test_facts_without_evaluation_have_no_rollouts(stubborn: Seen):
-    assert stubborn.facts.rollouts == ()
-    assert "smoke" not in stubborn.facts.seconds
-
-
-def test_empty_taskset_has_no_tasks_even_for_a_case(
-    environments: Path, workspace: Workspace, patch: pytest.MonkeyPatch
-):
-    package = write_package(environments / "empty", "v1", {"module.py": EMPTY, "tests/cases.yaml": CASE})
-    empty = look_at(package, workspace, patch)
+def test_empty_taskset_has_no_tasks_even_for_a_case(observe: Observe):
+    empty = observe("empty", "v1", {"module.py": EMPTY, "tests/cases.yaml": CASE})
     assert empty.facts.failures == {}
     assert empty.facts.description is not None
     assert [(one.split, one.size) for one in empty.facts.description.datasets] == [("train", 0)]
@@ -119,26 +112,20 @@ def test_empty_taskset_has_no_tasks_even_for_a_case(
     assert failure.type == "LookupError"
 
 
-def test_invalid_unicode_in_tasks_is_replaced_and_missing_tests_are_completed(
-    environments: Path, workspace: Workspace, patch: pytest.MonkeyPatch
-):
-    package = write_package(environments / "plain_reward", "v1", {"module.py": PLAIN, "tests/cases.yaml": CASE})
-    plain = look_at(package, workspace, patch, request=SCORING)
+def test_invalid_unicode_in_tasks_is_replaced_and_missing_tests_are_completed(observe: Observe):
+    plain = observe("plain_reward", "v1", {"module.py": PLAIN, "tests/cases.yaml": CASE}, request=SCORING)
     assert plain.facts.failures == {}
     assert plain.facts.tasks[0].prompt[0]["content"] == "? <answer>"
     assert "tests" in plain.facts.completed
     assert plain.facts.tests == ()
 
 
-def test_data_of_an_evaluation_that_cannot_be_read_fails_tasks(
-    environments: Path, workspace: Workspace, patch: pytest.MonkeyPatch
-):
-    package = write_package(environments / "evaluation_only", "v0", {"module.py": EVALUATION_ONLY})
-    facts = look_at(package, workspace, patch, request=SCORING).facts
-    failure = facts.failures["tasks"]
+def test_data_of_an_evaluation_that_cannot_be_read_fails_tasks(observe: Observe):
+    seen = observe("evaluation_only", "v0", {"module.py": EVALUATION_ONLY}, request=SCORING)
+    failure = seen.facts.failures["tasks"]
     assert (failure.kind, failure.type) == ("network", "ConnectionError")
     file = "evaluation_only/__init__.py"
-    assert failure.place == Place(file, line_of(package, file, "raise ConnectionError"))
+    assert failure.place == Place(file, line_of(seen.package, file, "raise ConnectionError"))
 
 
 @pytest.mark.parametrize(
@@ -149,12 +136,9 @@ def test_data_of_an_evaluation_that_cannot_be_read_fails_tasks(
     ],
     ids=["of its own", "in info"],
 )
-def test_column_task_that_verifiers_cannot_read_is_named_once(
-    environments: Path, workspace: Workspace, patch: pytest.MonkeyPatch, column: str, named: str
-):
+def test_column_task_that_verifiers_cannot_read_is_named_once(observe: Observe, column: str, named: str):
     module = v0_module("", "vf.Rubric(funcs=[])", f'[{{"question": "What is 1 + 1?", "answer": "2", {column}}}]')
-    package = write_package(environments / "plain_task", "v0", {"module.py": module})
-    facts = look_at(package, workspace, patch, request=SCORING).facts
+    facts = observe("plain_task", "v0", {"module.py": module}, request=SCORING).facts
     assert list(facts.failures) == ["tasks"]
     assert named in facts.failures["tasks"].message
     assert "rename it" in facts.failures["tasks"].message

@@ -14,12 +14,12 @@ from envwright.observing.job import WorkerLost
 from envwright.observing.journal import Journal
 from envwright.observing.stages.rollouts import Evaluator, RolloutProgress, ScriptedEvaluation
 from envwright.system.subprocesses import Interrupted
-from sample_packages import look_at, v0_module, write_package
+from sample_packages import v0_module
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from envwright.system.workspace import Workspace
+    from sample_packages import Observe
 
 pytestmark = pytest.mark.usefixtures("shared_templates")
 MODULE = """
@@ -49,12 +49,8 @@ THREAD = "threading.Thread(target=time.sleep, args=(600,), daemon=True).start()"
 @pytest.mark.parametrize(
     ("name", "more", "origin"), [("forking", "", "environment"), ("threading_env", THREAD, "lock")]
 )
-def test_rollouts_run_in_jobs_without_earlier_scoring(
-    name: str, more: str, origin: str, environments: Path, workspace: Workspace, patch: pytest.MonkeyPatch
-) -> None:
-    module = v0_module(MODULE.replace("MORE", more), RUBRIC, ROWS)
-    package = write_package(environments / name, "v0", {"module.py": module})
-    facts = look_at(package, workspace, patch).facts
+def test_rollouts_run_in_jobs_without_earlier_scoring(name: str, more: str, origin: str, observe: Observe) -> None:
+    facts = observe(name, "v0", {"module.py": v0_module(MODULE.replace("MORE", more), RUBRIC, ROWS)}).facts
     assert facts.failures == {}
     assert facts.started.origin == origin
     assert facts.started.reason.startswith("" if not more else "it cannot be forked after loading: threads")

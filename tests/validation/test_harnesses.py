@@ -14,7 +14,7 @@ from envwright.observing.observation_request import ObservationRequest
 from envwright.observing.templates import LockTemplates
 from envwright.rules.engine import Subject
 from envwright.rules.verdict import judge
-from sample_packages import SMALL, look_at, v1_module, write_package
+from sample_packages import ANSWERING, SMALL, look_at, v1_module, write_package
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -29,10 +29,6 @@ REQUEST = ObservationRequest(
     use_cache=False, score=False, harness="talker", evaluations=("smoke",), tasks=2, rollouts=2
 )
 
-ORACLE = """
-def reply(task, messages):
-    return task["answer"]
-"""
 SOURCE = """
 class Data(vf.TaskData):
     answer: str
@@ -90,7 +86,7 @@ def templates_of_this_workspace(workspace: Workspace, patch: pytest.MonkeyPatch)
 def written(folder: Path, *, path: str = "chat/completions", setup: str = "pass") -> Package:
     """An environment whose wheel brings a harness of its own beside it."""
     talker = TALKER.replace("BODY", DIALECTS[path]).replace("PATH", path).replace("SETUP", setup)
-    files = {"module.py": v1_module(SOURCE, "Sum", SUMS), "talker.py": talker, "tests/oracle.py": ORACLE}
+    files = {"module.py": v1_module(SOURCE, "Sum", SUMS), "talker.py": talker, "tests/oracle.py": ANSWERING}
     return write_package(folder, "v1", files, wheel_files=("talker.py",))
 
 

@@ -68,6 +68,8 @@ async def main():
 
 asyncio.run(main())
 """
+
+
 def reply_to(_task: Mapping[str, Any], messages: Sequence[dict[str, Any]], *_: Any) -> dict[str, Any]:
     seen = next((message["content"] for message in messages if message["role"] == "tool"), None)
     return says(f"It is {seen} indeed") if seen else {"role": "assistant", "content": "", "tool_calls": CALLS}

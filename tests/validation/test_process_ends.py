@@ -20,7 +20,7 @@ from envwright.builds.venv import venv_for
 from envwright.declarations.registry import EnvironmentEntry
 from envwright.observing.observation_request import ObservationRequest
 from envwright.observing.templates import LockTemplates
-from sample_packages import processes_with, write_package
+from sample_packages import ANSWERING, processes_with, write_package
 from unpacked_environments import observe_unpacked
 
 if TYPE_CHECKING:
@@ -84,7 +84,7 @@ def leave_family():
 
 def start_program():
     command = [sys.executable, "-c", "import time; time.sleep(600)"]
-    note(subprocess.Popen(command, start_new_session=True, env={environment}).pid)
+    note(subprocess.Popen(command, start_new_session=True).pid)
 
 
 def right(completion, answer, **_):
@@ -118,13 +118,13 @@ environments:
 class Noting:
     """An environment whose scoring starts strays and then waits; it notes the ids of all of these processes."""
 
-    def __init__(self, folder: Path, *, environment: str = "None") -> None:
+    def __init__(self, folder: Path) -> None:
         self._writable = tempfile.TemporaryDirectory(dir="/dev/shm")  # the sandbox lets known files there be written
         self.notes = Path(self._writable.name)
         self.go = self.notes / "go"
-        module = MODULE.format(notes=str(self.notes), go=str(self.go), environment=environment)
-        oracle = "def reply(task, messages):\n    return task['answer']\n"  # or replies are derived in a job before
-        self.package = write_package(folder, "v0", {"module.py": module, "tests/oracle.py": oracle})
+        module = MODULE.format(notes=str(self.notes), go=str(self.go))
+        # without an oracle, replies are derived in a job before
+        self.package = write_package(folder, "v0", {"module.py": module, "tests/oracle.py": ANSWERING})
 
     def job(self, host: int | None = None) -> psutil.Process:
         """The first job that scores, once it waits; of this host, where there are several."""

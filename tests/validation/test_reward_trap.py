@@ -27,8 +27,9 @@ def types(trap: Trap) -> dict[str, str]:
         ([0, 1.5, True, Fraction(1, 2), -3], {}),
         ([None, "1.0", b"1", [1.0], 1j, Decimal(1), object()], {"f": "NotANumber"}),
         ([float("nan"), float("inf"), -float("inf"), 10**400], {"f": "NotFinite"}),
+        ([{"a": 1.0, "b": None, "c": float("nan")}], {"b": "NotANumber", "c": "NotFinite"}),
     ],
-    ids=["numbers", "not numbers", "not finite"],
+    ids=["numbers", "not numbers", "not finite", "by name"],
 )
 def test_trap_records_values_that_are_no_finite_number(trap: Trap, values: list[Any], recorded: dict[str, str]):
     for value in values:
@@ -36,22 +37,12 @@ def test_trap_records_values_that_are_no_finite_number(trap: Trap, values: list[
         assert types(trap) == recorded
 
 
-def test_trap_mapping_is_checked_by_name(trap: Trap):
-    trap.checked("f", {"a": 1.0, "b": None, "c": float("nan")})
-    assert types(trap) == {"b": "NotANumber", "c": "NotFinite"}
-
-
-def test_trap_keeps_first_failure_of_function(trap: Trap):
+def test_trap_keeps_the_first_failure_of_a_function_in_any_part(trap: Trap):
     trap.filed("f", ValueError("first"))
-    trap.filed("f", KeyError("second"))
-    assert types(trap) == {"f": "ValueError"}
-
-
-def test_trap_taken_includes_all_parts(trap: Trap):
-    trap.filed("group", ValueError())
-    trap.part(1).filed("same", ValueError())
+    trap.part(1).filed("f", KeyError("second"))
+    trap.part(1).filed("same", KeyError())
     trap.part(2).filed("same", ValueError())
-    assert [filed["function"] for filed in trap.taken()] == ["group", "same"]
+    assert types(trap) == {"f": "ValueError", "same": "KeyError"}
     assert trap.taken() == []
 
 

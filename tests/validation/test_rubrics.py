@@ -7,15 +7,14 @@ from typing import TYPE_CHECKING
 import pytest
 from envwright.observing.observation_request import ObservationRequest
 from envwright.statistics.declared_range import functions_of, range_of
-from sample_packages import look_at, v0_module, write_package
+from sample_packages import ANSWERING, v0_module
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
-    from envwright.system.workspace import Workspace
+    from sample_packages import Observe
 
 pytestmark = [pytest.mark.worker, pytest.mark.usefixtures("shared_templates")]
 REPLIES = ObservationRequest(use_cache=False, evaluate=False, only_replies=True)
+ORACLE = {"tests/oracle.py": ANSWERING}
 
 RIGHT = """
 def right(completion, answer, **kwargs):
@@ -32,10 +31,6 @@ class Halved(vf.Rubric):
         for state in states:
             state["reward"] /= 2
 """
-ORACLE = """
-def reply(task, messages):
-    return task["answer"]
-"""
 
 
 @pytest.mark.parametrize(
@@ -48,15 +43,11 @@ def reply(task, messages):
     ],
     ids=["verifiers' own", "one without functions", "one that scores groups its own way", "rewards in a tuple"],
 )
-def test_rubric_group_reward_equals_that_of_one_rollout(
-    tmp_path: Path, workspace: Workspace, monkeypatch: pytest.MonkeyPatch, rubric: str, gold: float, most: float
-):
-    files = {"module.py": v0_module(RIGHT, rubric), "tests/oracle.py": ORACLE}
-    package = write_package(tmp_path / "environments" / "halved", "v0", files)
-    seen = look_at(package, workspace, monkeypatch, request=REPLIES)
+def test_rubric_group_reward_equals_that_of_one_rollout(observe: Observe, rubric: str, gold: float, most: float):
+    seen = observe("halved", "v0", {"module.py": v0_module(RIGHT, rubric), **ORACLE}, request=REPLIES)
     earned = {score.reward for score in seen.facts.scores if score.policy == "oracle"}
     assert earned == {gold}
-    assert range_of(package.reward, functions_of(seen.facts)).maximum == most
+    assert range_of(seen.package.reward, functions_of(seen.facts)).maximum == most
 
 
 GROUPED = """
@@ -83,15 +74,11 @@ def load_environment(**kwargs):
 """
 
 
-def test_members_functions_of_one_name_keep_their_weights(
-    tmp_path: Path, workspace: Workspace, monkeypatch: pytest.MonkeyPatch
-):
-    files = {"module.py": GROUPED, "tests/oracle.py": ORACLE}
-    package = write_package(tmp_path / "environments" / "grouped", "v0", files)
-    seen = look_at(package, workspace, monkeypatch, request=REPLIES)
+def test_members_functions_of_one_name_keep_their_weights(observe: Observe):
+    seen = observe("grouped", "v0", {"module.py": GROUPED, **ORACLE}, request=REPLIES)
     gold = [score for score in seen.facts.scores if score.policy == "oracle"]
     assert {score.task: score.functions["correct"].weight for score in gold} == {0: 0.8, 1: 0.8, 2: 1.0, 3: 1.0}
-    declared = range_of(package.reward, functions_of(seen.facts))
+    declared = range_of(seen.package.reward, functions_of(seen.facts))
     assert {score.reward for score in gold} == {declared.maximum} == {1.0}
 
 
@@ -153,12 +140,9 @@ class Offered(vf.Rubric):
     ],
     ids=["every other call", "how it is prepared", "how a rubric adds up", "calls", "offers"],
 )
-def test_changing_score_is_detected_from_every_source(
-    tmp_path: Path, workspace: Workspace, monkeypatch: pytest.MonkeyPatch, environment: str, rubric: str
-):
-    files = {"module.py": v0_module(COUNTING, rubric, environment=environment), "tests/oracle.py": ORACLE}
-    package = write_package(tmp_path / "environments" / "counting", "v0", files)
-    seen = look_at(package, workspace, monkeypatch, request=REPLIES)
+def test_changing_score_is_detected_from_every_source(observe: Observe, environment: str, rubric: str):
+    module = v0_module(COUNTING, rubric, environment=environment)
+    seen = observe("counting", "v0", {"module.py": module, **ORACLE}, request=REPLIES)
     scored_twice = [score for score in seen.facts.scores if score.again]
     assert scored_twice
     assert all(set(score.again) != {score.reward} for score in scored_twice)
@@ -201,12 +185,8 @@ class Tasks(vf.Taskset[Said]):
 """
 
 
-def test_tasks_of_two_classes_are_scored_each_by_its_own_functions(
-    tmp_path: Path, workspace: Workspace, monkeypatch: pytest.MonkeyPatch
-):
-    files = {"module.py": TWO_KINDS, "tests/oracle.py": ORACLE}
-    package = write_package(tmp_path / "environments" / "kinds", "v1", files)
-    scores = look_at(package, workspace, monkeypatch, request=REPLIES).facts.scores
+def test_tasks_of_two_classes_are_scored_each_by_its_own_functions(observe: Observe):
+    scores = observe("kinds", "v1", {"module.py": TWO_KINDS, **ORACLE}, request=REPLIES).facts.scores
     gold = {score.task: score.reward for score in scores if score.policy == "oracle"}
     assert gold == {0: 1.0, 1: 1.5, 2: 1.0, 3: 1.5}
     silent = {score.task: score.functions["right"].weight for score in scores if score.policy == "nop"}

@@ -28,6 +28,7 @@ class Dribble(io.RawIOBase):
 
 def sent(channel: Channel, answers: Dribble) -> list[dict[str, Any]]:
     for _ in channel.requests():
+        channel.be_about({"task": 7})
         channel.item("score", {"reward": 1.0})
         channel.failed({"kind": "raised"})
         channel.done()
@@ -37,9 +38,8 @@ def sent(channel: Channel, answers: Dribble) -> list[dict[str, Any]]:
 def test_channel_answers_have_the_number_of_their_request():
     answers = Dribble()
     lines = sent(Channel(io.BytesIO(b'{"id": 1}\n{"id": 2}\n'), answers), answers)  # type: ignore[arg-type]
-    assert [(line["id"], line["event"]) for line in lines] == [
-        (1, "item"), (1, "failed"), (1, "done"), (2, "item"), (2, "failed"), (2, "done")
-    ]  # fmt: skip
+    events = ("about", "item", "failed", "done")
+    assert [(line["id"], line["event"]) for line in lines] == [(number, each) for number in (1, 2) for each in events]
 
 
 class Model:

@@ -72,7 +72,7 @@ def beside(generation: str) -> Beside:
     """One environment both ways."""
     from envwright.builds.venv import venv_for
     from envwright.builds.wheel import built_wheel
-    from envwright.facts.limits import LOAD_SECONDS
+    from envwright.facts.stages import LOAD_SECONDS
     from envwright.observing.opened_environment import opened_environment
     from envwright.packages.repository import Repository
     from envwright.system.workspace import Workspace

@@ -13,11 +13,21 @@ from pathlib import Path
 
 from envwright.declarations.package import Package
 from envwright.declarations.registry import EnvironmentEntry
-from envwright.facts.limits import POLICIES
 from envwright.facts.mutation import CoveredSource, Mutant, MutantOutcome, Mutation, ToldApart
-from envwright.facts.observed import Description, Facts, FunctionScore, RewardFunction, Rollout, Score, Task
+from envwright.facts.observed import (
+    Description,
+    Earned,
+    Exploit,
+    Facts,
+    FunctionScore,
+    RewardFunction,
+    Rollout,
+    Score,
+    Search,
+    Task,
+)
 from envwright.facts.recordings import RecordedScore, RecordingFacts, ScoreChange
-from envwright.facts.search import Earned, Exploit, Search
+from envwright.facts.stages import POLICIES
 from envwright.hub.platform import RewardBin
 from envwright.packages.git import Revision
 from envwright.reports.result import EnvironmentResult, ValidationResult, environment_result

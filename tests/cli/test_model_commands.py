@@ -18,7 +18,7 @@ import pytest
 from envwright import exit_codes
 from envwright.declarations.problem import DeclarationError
 from envwright.facts.observed import Facts
-from envwright.facts.spending import Spending
+from envwright.facts.results import Spending
 from envwright.models.model_evaluation import EvaluationSettings, EvaluationTarget
 from envwright.models.model_gate import _judged
 from envwright.packages.repository import Repository

@@ -13,7 +13,7 @@ import pytest
 from envwright import exit_codes
 from envwright.cli.main import main
 from envwright.exit_codes import CommandError
-from envwright.facts.spending import Spending
+from envwright.facts.results import Spending
 from envwright.models.model_evaluation import EvaluationSettings, NoKey, key_of
 from envwright.models.model_run import DEFAULT_CEILING, ceiling_of, relay_to, spent
 from envwright.models.prime_inference import endpoint_named

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 from envwright import exit_codes
 from envwright.cli.main import main
-from envwright.facts.limits import LOAD_SECONDS
 from envwright.facts.observed import Facts, Task
+from envwright.facts.stages import LOAD_SECONDS
 from envwright.observing.job import checked
 from envwright.observing.opened_environment import opened_environment
 from envwright.observing.stages.recordings import check_recordings

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from envwright.facts.mutation import Mutant, Mutation, ToldApart
-from envwright.facts.search import Exploit, PanelTask, Search
+from envwright.facts.observed import Exploit, PanelTask, Search
 from envwright.reports.html.compact import Beside, page_environment
 from envwright.reports.html.page import overview_row
 from envwright.reports.markdown import render_markdown

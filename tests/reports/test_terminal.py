@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from envwright.facts.mutation import Mutant, Mutation
-from envwright.facts.search import Search
+from envwright.facts.observed import Search
 from envwright.reports.documentation import rule_address
 from envwright.reports.markdown import render_markdown
 from envwright.reports.result import ValidationResult

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from envwright.facts.search import Broken, Earned, Exploit, PanelTask, Search
+from envwright.facts.observed import Broken, Earned, Exploit, PanelTask, Search
 from rule_cases import RuleCases
 from subjects import subject
 

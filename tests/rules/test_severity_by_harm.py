@@ -12,8 +12,7 @@ from cases_of_schema import data, two_splits
 from cases_of_search import exploit, searched
 from cases_of_smoke import failed
 from envwright.declarations.package import AnswerDeclaration, RewardDeclaration, SourceNote
-from envwright.facts.observed import Cut, Difference, GoldSweep, Place, Repetition, Score
-from envwright.facts.search import Broken
+from envwright.facts.observed import Broken, Cut, Difference, GoldSweep, Place, Repetition, Score
 from envwright.rules.engine import Subject, findings
 from envwright.rules.verdict import judge
 from run_subjects import run

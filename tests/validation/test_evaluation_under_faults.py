@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from envwright.declarations.endpoints import Endpoint
 from envwright.declarations.registry import EnvironmentEntry
-from envwright.facts.limits import LOAD_SECONDS
 from envwright.facts.observed import Rollout
+from envwright.facts.stages import LOAD_SECONDS
 from envwright.models.relay import Relay
 from envwright.observing.job import checked
 from envwright.observing.opened_environment import opened_environment

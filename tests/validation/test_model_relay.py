@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 from envwright.declarations.endpoints import Endpoint
-from envwright.facts.spending import Tokens
+from envwright.facts.results import Tokens
 from envwright.models import relay as relays
 from envwright.models.relay import EndpointRefuses, Relay, refusal_in, sent_body
 from envwright.models.spending import estimate

@@ -12,8 +12,8 @@ from envwright.builds.venv import venv_for
 from envwright.builds.wheel import built_wheel
 from envwright.declarations.package import EquivalentMutant
 from envwright.declarations.registry import EnvironmentEntry
-from envwright.facts.limits import POLICIES
 from envwright.facts.observed import Case, Description, Score
+from envwright.facts.stages import POLICIES
 from envwright.observing.job import Confinement, Job, checked
 from envwright.observing.observation_request import ObservationRequest
 from envwright.observing.stage import requests_for

@@ -6,7 +6,7 @@ from collections import Counter
 from types import SimpleNamespace
 from typing import Any
 
-from envwright.facts.limits import POLICIES, SAMPLED, TASKS_SCORED
+from envwright.facts.stages import POLICIES, SAMPLED, TASKS_SCORED
 from envwright_worker.confinement import NetworkGuard
 from envwright_worker.failures import Sources
 from envwright_worker.messages import says

@@ -6,7 +6,7 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 import pytest
-from envwright.facts.limits import TASKS_PLAYED
+from envwright.facts.stages import TASKS_PLAYED
 from envwright.observing.observation_request import ObservationRequest
 from envwright.packages.read_package import read_package
 from sample_packages import REPOSITORY, look_at

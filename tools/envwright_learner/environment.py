@@ -14,8 +14,8 @@ from typing import Any
 
 from envwright.declarations.package import Package
 from envwright.declarations.registry import EnvironmentEntry
-from envwright.facts.limits import LOAD_SECONDS
 from envwright.facts.observed import Description, Rollout, Task
+from envwright.facts.stages import LOAD_SECONDS
 from envwright.observing.job import Job, checked
 from envwright.observing.opened_environment import opened_environment
 from envwright.system.workspace import Workspace

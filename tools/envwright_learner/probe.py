@@ -15,8 +15,8 @@ from statistics import fmean
 from typing import Any, Literal
 
 import torch
-from envwright.facts.limits import SECONDS_PER_REPLY, STAGE_SECONDS
 from envwright.facts.observed import Score
+from envwright.facts.stages import SECONDS_PER_REPLY, STAGE_SECONDS
 from envwright.observing.job import checked
 from envwright.statistics.intervals import Estimate, clustered_mean
 from envwright.text.plain_data import counted

@@ -1,4 +1,4 @@
-"""Normalised results: one JSON object per rollout and line, whichever generation it came from.
+"""Normalised results: one JSON object per rollout and line, whichever generation it came from, and what calls cost.
 
 docs/results.md describes the format. Rows are appended as rollouts finish, each in one write,
 so a killed run leaves at most one incomplete line at the end, which a reader reports.
@@ -21,7 +21,6 @@ from envwright_worker.messages import Message
 from envwright_worker.splits import Split
 
 from envwright.facts.observed import Failure, FunctionScore, Rollout, adapter, first_problem
-from envwright.facts.spending import Tokens
 from envwright.text.plain_data import NestedTooDeeply, foreign_json, parsed_json
 
 VERSION = 1
@@ -48,6 +47,41 @@ def is_on_loopback(url: str) -> bool:
         return urlsplit(url).hostname in _LOOPBACK
     except ValueError:
         return False
+
+
+@dataclass(frozen=True)
+class Tokens:
+    """Tokens of one call or of many."""
+
+    prompt: int = 0
+    completion: int = 0
+
+    def __add__(self, other: Tokens) -> Tokens:
+        return Tokens(self.prompt + other.prompt, self.completion + other.completion)
+
+
+@dataclass(frozen=True)
+class Spending:
+    """The spending of a run so far."""
+
+    calls: int = 0
+    """Calls that the environment made."""
+    answered: int = 0
+    failed: int = 0
+    """Calls that were given up after all attempts."""
+    refused: int = 0
+    """Calls that were not made, because of the ceiling or a refusal of the endpoint's."""
+    retries: int = 0
+    unmeasured: int = 0
+    """Attempts for which the endpoint reported no usage; they count with their upper bound."""
+    tokens: Tokens = Tokens()
+    cost: float = 0.0
+
+    def since(self, earlier: Spending) -> Spending:
+        """The spending since an earlier snapshot of the same run."""
+        counted = ("calls", "answered", "failed", "refused", "retries", "unmeasured", "cost")
+        tokens = Tokens(self.tokens.prompt - earlier.tokens.prompt, self.tokens.completion - earlier.tokens.completion)
+        return Spending(**{name: getattr(self, name) - getattr(earlier, name) for name in counted}, tokens=tokens)
 
 
 @dataclass(frozen=True)

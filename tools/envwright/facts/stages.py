@@ -1,4 +1,4 @@
-"""The stages of an observation, in order, with their prerequisites, gates and costs.
+"""The stages of an observation, in order, with their prerequisites, gates and costs, and its limits in size and time.
 
 A new stage is a line in `STAGES` and a module of `observing/stages/`. Everything else reads this table: the
 observation, the key of the facts, the verdict, progress, reports, and the page docs/architecture.md.
@@ -8,6 +8,30 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+
+from envwright_worker import policies
+from envwright_worker.policies.table import format_only, near_miss, nop, oracle
+
+POLICIES = tuple(each.name for each in policies.POLICIES)
+SAMPLED = {each.name: each.tasks for each in policies.POLICIES if each.tasks is not None}
+"""Policy → the number of tasks that it replies to; the oracle, which is missing here, replies to all of
+`TASKS_SCORED`."""
+CORE = (oracle.name, nop.name, near_miss.name, format_only.name)
+TASKS_SCORED = 100
+"""Number of tasks that a worker keeps: reference replies are tried on all of them, and on later ones while there is
+time."""
+TASKS_PLAYED = 6
+"""Number of tasks that each policy plays in a multi-turn environment."""
+AT_ONCE = 8
+"""The default number of concurrent scripted rollouts: more of them save nothing on loopback, and httpx
+looks through all connections of its pool at every request."""
+TASKS_VALIDATED = 100
+TASKS_SWEPT = 1_000
+"""Reference replies are tried on every task up to this number."""
+SECONDS_PER_REPLY = 10.0
+LOAD_SECONDS = 300.0
+STAGE_SECONDS = 900.0
+TESTS_SECONDS = 300.0
 
 StageName = str
 

@@ -14,9 +14,9 @@ from envwright import __version__, exit_codes
 from envwright.declarations.endpoints import Endpoint
 from envwright.declarations.registry import held_out_of
 from envwright.exit_codes import CommandError
-from envwright.facts.limits import LOAD_SECONDS
 from envwright.facts.observed import Facts, Task
 from envwright.facts.results import task_key
+from envwright.facts.stages import LOAD_SECONDS
 from envwright.models.comparison_sides import (
     ComparisonSide,
     SideRollouts,

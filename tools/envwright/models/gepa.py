@@ -24,7 +24,7 @@ from envwright.declarations.endpoints import Endpoint
 from envwright.declarations.package import Package
 from envwright.declarations.registry import EnvironmentEntry
 from envwright.facts.observed import Failure, Task, adapter
-from envwright.facts.spending import Tokens
+from envwright.facts.results import Tokens
 from envwright.models.model_evaluation import EvaluationTarget, sampling_of
 from envwright.models.relay import Relay
 from envwright.models.spending import CALLS_OF_CONVERSATION, CostEstimate, bound_of_prompt

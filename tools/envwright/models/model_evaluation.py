@@ -18,10 +18,9 @@ from envwright.declarations.endpoints import ENDPOINTS_FILE, PRIME_KEY, Endpoint
 from envwright.declarations.package import Package
 from envwright.declarations.registry import EnvironmentEntry
 from envwright.exit_codes import CommandError
-from envwright.facts.limits import LOAD_SECONDS, TASKS_SCORED
 from envwright.facts.observed import Dataset, Description, Facts, Failure, Rollout, Task
 from envwright.facts.results import EvaluationRow, is_on_loopback, rows_of_rollouts, task_key
-from envwright.facts.stages import needed_by
+from envwright.facts.stages import LOAD_SECONDS, TASKS_SCORED, needed_by
 from envwright.models.prime_inference import key_at_prime
 from envwright.models.relay import Relay
 from envwright.observing.job import Job, StageFailed, checked

@@ -15,7 +15,7 @@ from typing import Any
 from envwright import __version__
 from envwright.exit_codes import CommandError
 from envwright.facts.observed import Facts
-from envwright.facts.spending import Spending
+from envwright.facts.results import Spending
 from envwright.models.model_evaluation import (
     STAGES,
     EvaluationSettings,

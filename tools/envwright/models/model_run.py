@@ -20,8 +20,7 @@ from envwright.declarations.endpoints import ENDPOINTS_FILE, Endpoint
 from envwright.declarations.package import Package
 from envwright.declarations.registry import EnvironmentEntry, declare_eval
 from envwright.exit_codes import CommandError
-from envwright.facts.results import EvaluationRow, ResultsWriter
-from envwright.facts.spending import Spending
+from envwright.facts.results import EvaluationRow, ResultsWriter, Spending
 from envwright.models.model_evaluation import (
     MOST_TASKS,
     EvaluationSettings,

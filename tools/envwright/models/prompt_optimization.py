@@ -17,8 +17,8 @@ from pathlib import Path
 from envwright import __version__, exit_codes
 from envwright.declarations.endpoints import Endpoint
 from envwright.exit_codes import CommandError
-from envwright.facts.limits import TASKS_SCORED
 from envwright.facts.observed import Description, Task
+from envwright.facts.stages import TASKS_SCORED
 from envwright.files.atomic_write import write_whole
 from envwright.models.gepa import (
     NoGepa,

@@ -25,8 +25,7 @@ import aiohttp
 from aiohttp import web
 
 from envwright.declarations.endpoints import PRIME_KEY, Endpoint
-from envwright.facts.results import is_on_loopback
-from envwright.facts.spending import Spending, Tokens
+from envwright.facts.results import Spending, Tokens, is_on_loopback
 from envwright.models.prime_inference import team_at_prime
 from envwright.models.spending import SpendingLimit, bound_of_prompt
 from envwright.system.loopback import served

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from envwright.declarations.endpoints import Endpoint
-from envwright.facts.spending import Spending, Tokens
+from envwright.facts.results import Spending, Tokens
 
 TOKENS_PER_MESSAGE = 16
 """The most tokens that a chat template adds to a message."""

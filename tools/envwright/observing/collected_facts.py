@@ -13,8 +13,7 @@ from envwright_worker.policies.table import BLEND
 
 from envwright.facts import observed, stages
 from envwright.facts.mutation import Mutation
-from envwright.facts.observed import Cut, Description, Facts, Failure, Rollout, StartMode, Wheel
-from envwright.facts.search import Search
+from envwright.facts.observed import Cut, Description, Facts, Failure, Rollout, Search, StartMode, Wheel
 from envwright.facts.stages import StageName
 from envwright.observing.job import StageFailed, WorkerLost, checked
 from envwright.system.subprocesses import Interrupted, ProgramFailed

@@ -14,8 +14,8 @@ from envwright.builds.venv import environment_venv
 from envwright.builds.wheel import built_wheel
 from envwright.declarations.package import Package
 from envwright.declarations.registry import EnvironmentEntry
-from envwright.facts.limits import LOAD_SECONDS, SECONDS_PER_REPLY, STAGE_SECONDS
 from envwright.facts.observed import Description, Failure, FunctionFailure, FunctionScore
+from envwright.facts.stages import LOAD_SECONDS, SECONDS_PER_REPLY, STAGE_SECONDS
 from envwright.observing.job import Job, checked
 from envwright.observing.observation_request import ObservationRequest
 from envwright.observing.stage import requests_for, require_prepared

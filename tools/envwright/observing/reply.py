@@ -13,9 +13,9 @@ from envwright_worker.messages import Message, assistant_message
 from envwright.declarations.package import Package
 from envwright.declarations.registry import EnvironmentEntry
 from envwright.exit_codes import CommandError
-from envwright.facts.limits import LOAD_SECONDS, SECONDS_PER_REPLY
 from envwright.facts.observed import Failure, FunctionFailure, FunctionScore, Task
 from envwright.facts.reward_numbers import number
+from envwright.facts.stages import LOAD_SECONDS, SECONDS_PER_REPLY
 from envwright.observing.job import checked
 from envwright.observing.opened_environment import opened_environment
 from envwright.reports.page import Page, TableColumn

@@ -22,9 +22,9 @@ from envwright import __version__
 from envwright.declarations.package import CaseDeclaration, Package
 from envwright.declarations.problem import DeclarationError, Problem
 from envwright.declarations.registry import EnvironmentEntry
-from envwright.facts.limits import LOAD_SECONDS, SECONDS_PER_REPLY, TASKS_SCORED
 from envwright.facts.observed import Facts, Failure, Rollout, Score, Task
 from envwright.facts.results import task_key
+from envwright.facts.stages import LOAD_SECONDS, SECONDS_PER_REPLY, TASKS_SCORED
 from envwright.observing.job import StageFailed, checked
 from envwright.observing.observation_request import ObservationRequest
 from envwright.observing.opened_environment import Rescored, opened_environment, rescored

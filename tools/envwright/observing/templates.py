@@ -29,9 +29,8 @@ from envwright.builds.sandbox import sandbox_of, tool_folders, why_not_confined
 from envwright.builds.uv import uv_program
 from envwright.builds.venv import VirtualEnvironment, bytecode_folder, keep_bytecode, new_process
 from envwright.declarations.package import Package
-from envwright.facts.limits import LOAD_SECONDS, TASKS_SCORED
 from envwright.facts.observed import Failure, JobOrigin, StartMode
-from envwright.facts.stages import StageName
+from envwright.facts.stages import LOAD_SECONDS, TASKS_SCORED, StageName
 from envwright.observing.job import (
     Confinement,
     Job,

@@ -29,12 +29,12 @@ from envwright.facts.results import (
     LineProblem,
     MalformedRow,
     RowError,
+    Tokens,
     objects_of,
     row_of,
     task_key,
 )
 from envwright.facts.reward_numbers import finite_number
-from envwright.facts.spending import Tokens
 from envwright.text.plain_data import counted, foreign_json
 from envwright.text.visible_text import on_one_line
 

@@ -15,8 +15,8 @@ from envwright.builds.venv import environment_venv
 from envwright.builds.wheel import sha256_of
 from envwright.declarations.package import Package
 from envwright.declarations.registry import EnvironmentEntry
-from envwright.facts.limits import LOAD_SECONDS
 from envwright.facts.observed import NOT_PREPARED, adapter
+from envwright.facts.stages import LOAD_SECONDS
 from envwright.observing.job import StageFailed, WorkerLost
 from envwright.observing.observation_request import ObservationRequest
 from envwright.observing.stage import requests_for, require_prepared

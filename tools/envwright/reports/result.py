@@ -23,10 +23,9 @@ from pydantic_core import CoreConfig, SchemaSerializer
 from envwright.declarations.package import Generation, Package
 from envwright.declarations.problem import DeclarationError, Problem
 from envwright.facts.mutation import Mutation, brief
-from envwright.facts.observed import Facts, Failure, Signer, StartMode, adapter
+from envwright.facts.observed import Facts, Failure, Search, Signer, StartMode, adapter
 from envwright.facts.recordings import HELD_OUT, NotCompared, RecordingFacts, RecordingProblem
-from envwright.facts.search import Search
-from envwright.facts.spending import Spending
+from envwright.facts.results import Spending
 from envwright.facts.stages import StageName
 from envwright.packages.git import Revision
 from envwright.reports.transcripts import shown_transcripts, transcript_of_reply, transcripts_file

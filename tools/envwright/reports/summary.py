@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from envwright.declarations.problem import Problem
     from envwright.facts.mutation import Mutation
-    from envwright.facts.search import Search
+    from envwright.facts.observed import Search
     from envwright.reports.result import EnvironmentResult, ValidationResult
     from envwright.rules.engine import Finding, Verdict
     from envwright.statistics.intervals import MeasuredValue

@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING
 from envwright_worker.policies.scripted import SCRIPT_PREFIX
 from envwright_worker.policies.table import is_blend
 
-from envwright.facts.limits import POLICIES
 from envwright.facts.results import CLASS_OF_KIND, ErrorClass
 from envwright.facts.reward_numbers import bounded, is_reward_number, number
+from envwright.facts.stages import POLICIES
 from envwright.statistics.intervals import coverage
 
 if TYPE_CHECKING:

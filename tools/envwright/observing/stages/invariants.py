@@ -21,9 +21,8 @@ from envwright_worker.reward_equality import same_reward
 
 from envwright.declarations.package import Package
 from envwright.declarations.registry import EnvironmentEntry
-from envwright.facts.limits import LOAD_SECONDS, SECONDS_PER_REPLY, STAGE_SECONDS, TASKS_SWEPT
 from envwright.facts.observed import Difference, Repetition, Rollout, Sample
-from envwright.facts.stages import stage_named
+from envwright.facts.stages import LOAD_SECONDS, SECONDS_PER_REPLY, STAGE_SECONDS, TASKS_SWEPT, stage_named
 from envwright.observing.budget import fitting, seconds_left
 from envwright.observing.job import Job, StageFailed, checked
 from envwright.observing.observation_request import ObservationRequest

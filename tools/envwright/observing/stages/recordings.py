@@ -21,7 +21,6 @@ from envwright_worker.splits import Split
 
 from envwright.declarations.package import Package
 from envwright.declarations.registry import EnvironmentEntry
-from envwright.facts.limits import LOAD_SECONDS, TASKS_SCORED
 from envwright.facts.observed import Description, Facts, FunctionScore, Task
 from envwright.facts.recordings import (
     BEYOND,
@@ -33,7 +32,7 @@ from envwright.facts.recordings import (
     split_of,
 )
 from envwright.facts.results import EvaluationRow, task_key
-from envwright.facts.stages import StageName
+from envwright.facts.stages import LOAD_SECONDS, TASKS_SCORED, StageName
 from envwright.observing.facts_cache import replace_facts
 from envwright.observing.job import StageFailed, WorkerLost, checked
 from envwright.observing.observation_request import ObservationRequest

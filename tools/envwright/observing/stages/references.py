@@ -24,7 +24,6 @@ from envwright_worker.policies.answers import answer_of, find_payload, junk_in_p
 from envwright_worker.policies.table import oracle
 
 from envwright.declarations.registry import EnvironmentEntry
-from envwright.facts.limits import LOAD_SECONDS, SECONDS_PER_REPLY, STAGE_SECONDS, TASKS_SCORED
 from envwright.facts.observed import Description, Difference, Repetition, Score, Task
 from envwright.facts.recordings import (
     HELD_OUT,
@@ -36,6 +35,7 @@ from envwright.facts.recordings import (
     ModelReplies,
     RecordedReply,
 )
+from envwright.facts.stages import LOAD_SECONDS, SECONDS_PER_REPLY, STAGE_SECONDS, TASKS_SCORED
 from envwright.observing.budget import half_of_the_time
 from envwright.observing.job import StageFailed, checked
 from envwright.observing.observation_request import ObservationRequest

@@ -16,7 +16,7 @@ from envwright_worker.policies.table import oracle
 
 from envwright.builds.venv import toolbox_for
 from envwright.declarations.registry import EnvironmentEntry
-from envwright.facts.limits import (
+from envwright.facts.stages import (
     AT_ONCE,
     CORE,
     POLICIES,

@@ -21,9 +21,8 @@ from envwright_worker.policies.table import BLEND, oracle
 from envwright.builds.sandbox import CERTIFICATES, PROXIES
 from envwright.builds.uv import uv_program
 from envwright.declarations.registry import EnvironmentEntry
-from envwright.facts.limits import AT_ONCE
 from envwright.facts.observed import Cut, Rollout
-from envwright.facts.stages import StageName
+from envwright.facts.stages import AT_ONCE, StageName
 from envwright.observing.budget import cost_of, seconds_left
 from envwright.observing.job import Job, StageFailed, WorkerLost, checked
 from envwright.observing.journal import PASSING_FAULTS, Journal

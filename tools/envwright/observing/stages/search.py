@@ -15,9 +15,8 @@ from envwright.builds.uv import uv_environment
 from envwright.builds.venv import VirtualEnvironment, toolbox_for
 from envwright.declarations.package import Package
 from envwright.declarations.registry import EnvironmentEntry
-from envwright.facts.limits import TASKS_PLAYED
 from envwright.facts.observed import Cut
-from envwright.facts.stages import stage_named
+from envwright.facts.stages import TASKS_PLAYED, stage_named
 from envwright.observing.budget import cost_of, fitting, seconds_left
 from envwright.observing.observation_request import ObservationRequest
 from envwright.observing.stage import Observation, StageJob

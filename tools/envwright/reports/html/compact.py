@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from envwright.facts.mutation import CoveredSource, Mutant, Mutation
-    from envwright.facts.search import Search
+    from envwright.facts.observed import Search
     from envwright.reports.result import EnvironmentResult
     from envwright.rules.engine import Finding
     from envwright.rules.profiles import RewardProfile

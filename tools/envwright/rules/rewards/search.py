@@ -22,7 +22,7 @@ from envwright.statistics.declared_range import UNDECLARED_FORM
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from envwright.facts.search import Earned, Exploit, ExploitKind, PanelTask
+    from envwright.facts.observed import Earned, Exploit, ExploitKind, PanelTask
     from envwright.statistics.declared_range import DeclaredRange
 
 CLEAR = 0.5

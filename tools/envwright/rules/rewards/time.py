@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from envwright_worker.policies import policy_named
 
-from envwright.facts.limits import CORE, LOAD_SECONDS, SECONDS_PER_REPLY, TASKS_SCORED
 from envwright.facts.observed import Place
+from envwright.facts.stages import CORE, LOAD_SECONDS, SECONDS_PER_REPLY, TASKS_SCORED
 from envwright.rules.engine import Found, Subject, rule
 from envwright.rules.evidence import EarnedReward, Evidence, of_conversation, of_reply, shown_reply
 from envwright.rules.failures import is_endless

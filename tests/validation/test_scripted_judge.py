@@ -89,17 +89,28 @@ class Grade(BaseModel):
     label: Literal["final"]
 
 
+SCHEMA = Grade.model_json_schema()
+TOOLS = [{"type": "function", "function": {"name": "grade", "parameters": SCHEMA}}]
+STRUCTURED: dict[str, dict[str, Any]] = {
+    "schema": {"response_format": {"type": "json_schema", "json_schema": {"name": "grade", "schema": SCHEMA}}},
+    "named tool": {"tools": TOOLS, "tool_choice": {"type": "function", "function": {"name": "grade"}}},
+    "any tool": {"tools": TOOLS, "tool_choice": "required"},
+}
+
+
+@pytest.mark.parametrize("way", STRUCTURED)
 @pytest.mark.parametrize(("right", "score"), [(True, 5), (False, 1)])
-def test_structured_verdict_is_valid_and_on_the_scale_of_the_prompt(right: bool, score: int):
+def test_structured_verdict_is_valid_and_on_the_scale_of_the_prompt(right: bool, score: int, way: str):
     session: Any = SimpleNamespace(kept={}, asked={})
     judge = ScriptedJudge(session)
     judge._verdict = lambda _prompt: right  # type: ignore[method-assign]
-    schema = {"type": "json_schema", "json_schema": {"name": "grade", "schema": Grade.model_json_schema()}}
     asked = [{"role": "user", "content": "Score it from 1 to 5: <reply>score: 7 to 9</reply>"}]
-    content = json.dumps({"model": "judge", "messages": asked, "response_format": schema})
+    content = json.dumps({"model": "judge", "messages": asked, **STRUCTURED[way]})
     library = SimpleNamespace(Response=lambda _status, json, request: json)  # noqa: ARG005
     answer = judge._response(library, SimpleNamespace(content=content))
-    grade = Grade.model_validate_json(answer["choices"][0]["message"]["content"])
+    message = answer["choices"][0]["message"]
+    called = [call["function"]["arguments"] for call in message.get("tool_calls", ())]
+    grade = Grade.model_validate_json(message["content"] if way == "schema" else called[0])
     ends = (Correct.YES, 3, 10.0, score) if right else (Correct.NO, 1, 0.0, score)
     assert (grade.criteria, grade.mistakes, grade.steps[0].sound) == ([Criterion(met=right)], [], right)
     assert (grade.correct, grade.points, grade.share, grade.score) == ends

@@ -32,7 +32,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from envwright_worker.adapters.adapter import CONVERSATION_HEADER, Settings, TaskView, is_number
 from envwright_worker.endpoint.dialects import chat_response, spoken
-from envwright_worker.messages import Message, last_words, media_of, says, text_of
+from envwright_worker.messages import Message, last_words, media_of, says, text_of, tool_call
 from envwright_worker.policies.answers import answer_of, find_payload, frame_of
 from envwright_worker.policies.scripted import ScriptedPolicies
 
@@ -184,12 +184,16 @@ class ScriptedJudge(JudgeRequests):
         self.last_prompt = "\n".join(text_of(message) for message in body.get("messages") or [])
         verdict = self._verdict(self.last_prompt)
         schema = ((body.get("response_format") or {}).get("json_schema") or {}).get("schema")
-        if schema:
-            text = json.dumps(filled(schema, verdict, _scale(_without_tagged(self.last_prompt))))
+        scale = _scale(_without_tagged(self.last_prompt))
+        if (tool := _demanded_tool(body)) is not None:
+            call = {"name": tool["name"], "arguments": filled(tool.get("parameters") or {}, verdict, scale)}
+            message = says("") | {"tool_calls": [tool_call(0, call)]}
+        elif schema:
+            message = says(json.dumps(filled(schema, verdict, scale)))
         else:
-            text = INCOMPREHENSIBLE if self.mode == "incomprehensible" else worded(self.last_prompt, verdict)
-        message = chat_response(str(body.get("model")), [spoken(says(text), None)], body.get("messages") or [])
-        return library.Response(200, json=message, request=request)
+            message = says(INCOMPREHENSIBLE if self.mode == "incomprehensible" else worded(self.last_prompt, verdict))
+        answer = chat_response(str(body.get("model")), [spoken(message, None)], body.get("messages") or [])
+        return library.Response(200, json=answer, request=request)
 
     def _verdict(self, prompt: str) -> bool:
         if self.mode == "obedient":
@@ -224,6 +228,15 @@ class ScriptedJudge(JudgeRequests):
         answer = find_payload(text_of(gold[0]), gold[1]).answer
         parts = [part.strip() for part in re.split(r"[\n`\"'<>]|: ", prompt.replace(question, ""))]
         return text_of(gold[0]).strip() in prompt.replace(question, "") or parts.count(answer) > 1
+
+
+def _demanded_tool(body: Mapping[str, Any]) -> dict[str, Any] | None:
+    """The function that a request demands a call of, as libraries for structured verdicts do; `None` without one."""
+    functions = [tool["function"] for tool in body.get("tools") or []]
+    choice = body.get("tool_choice")
+    if isinstance(choice, dict):
+        return next((one for one in functions if one["name"] == choice["function"]["name"]), None)
+    return functions[0] if functions and choice == "required" else None
 
 
 def _share_certificates(library: Any) -> None:

@@ -17,7 +17,7 @@ from envwright_worker.messages import says
 from envwright_worker.operations import evaluate, pace
 from envwright_worker.operations.invariants import Unit, repetitions
 from envwright_worker.policies.answers import Payload
-from envwright_worker.policies.policy import ReferenceReply
+from envwright_worker.policies.policy import SCORED_TWICE, ReferenceReply
 from envwright_worker.session import Session
 
 TASK: Any = SimpleNamespace(index=0)
@@ -65,6 +65,15 @@ def test_pace_without_the_costs_of_the_first_reply(monkeypatch: pytest.MonkeyPat
     measured = pace.scored_pace(session, 5.0)
     assert measured is not None
     assert measured["seconds"] < 0.4
+
+
+def test_first_replies_of_a_policy_are_scored_twice() -> None:
+    scored: list[str] = []
+    session: Any = session_of(lambda reply: scored.append(reply) or 1.0)
+    session.policies = SimpleNamespace(oracle=SimpleNamespace(derived=False))
+    for policy in (*("nop",) * (SCORED_TWICE + 2), "echo"):
+        session.score(TASK, policy, [says(policy)], 5.0)
+    assert (scored.count("nop"), scored.count("echo")) == (2 * SCORED_TWICE + 2, 2)
 
 
 def test_late_score_that_is_in_time_again_counts() -> None:

@@ -38,8 +38,11 @@ ALWAYS: dict[str, str] = {
     "500": "provider",
     "401": "provider",
     "cut-before-headers": "provider",
+    "cut-after-headers": "provider",
     "cut-body": "provider",
     "malformed-json": "provider",
+    "empty-body": "provider",
+    "html": "provider",
     "no-choices": "provider",
     "hang": "timeout",
 }

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import http.client
 import json
 import time
 import urllib.error
@@ -12,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from envwright_worker.adapters.adapter import TaskView
-from envwright_worker.endpoint.faults import EndpointFault, EndpointFaultError, FaultPlan, parse_fault
+from envwright_worker.endpoint.faults import EndpointFaultError, FaultPlan, parse_fault
 from envwright_worker.endpoint.server import ScriptedEndpoint, TaskIndex
 from envwright_worker.messages import says
 from envwright_worker.policies.scripted import AnswerSettings, ScriptedPolicies
@@ -167,20 +166,6 @@ def test_rate_limit_has_retry_after(endpoint: ScriptedEndpoint):
     assert (status, error["type"], headers["Retry-After"]) == (429, "rate_limit_error", "2")
 
 
-@pytest.mark.parametrize("kind", ["cut-before-headers", "cut-after-headers", "cut-body"])
-def test_cut_connection_raises(endpoint: ScriptedEndpoint, kind: str):
-    endpoint.faults = FaultPlan.parse([kind])
-    with pytest.raises((http.client.IncompleteRead, http.client.RemoteDisconnected, ConnectionError)):
-        post(endpoint)
-
-
-@pytest.mark.parametrize("kind", ["malformed-json", "empty-body", "html"])
-def test_malformed_reply_is_not_json(endpoint: ScriptedEndpoint, kind: str):
-    endpoint.faults = FaultPlan.parse([kind])
-    with pytest.raises(ValueError, match=r"\w"):
-        json.loads(post(endpoint))
-
-
 def test_slow_endpoint_delays_each_token(endpoint: ScriptedEndpoint):
     endpoint.faults = FaultPlan.parse(["slow:seconds=0.05,per-token=0.05"])
     started = time.monotonic()
@@ -188,15 +173,12 @@ def test_slow_endpoint_delays_each_token(endpoint: ScriptedEndpoint):
     assert time.monotonic() - started >= 0.2
 
 
-def met(fault: EndpointFault, requests: int = 12) -> list[int]:
-    return [number for number in range(requests) if fault.meets(number)]
-
-
-def test_fault_schedule_selects_requests():
-    assert met(parse_fault("500:every=4")) == [3, 7, 11]
-    assert met(parse_fault("500:first=2")) == [0, 1]
-    assert met(parse_fault("500:at=1+5")) == [1, 5]
-    assert met(parse_fault("500"), 3) == [0, 1, 2]
+@pytest.mark.parametrize(
+    ("fault", "requests"),
+    [("500:every=2", [1, 3, 5]), ("500:first=2", [0, 1]), ("500:at=1+5", [1, 5]), ("500", [0, 1, 2, 3, 4, 5])],
+)
+def test_fault_schedule_selects_requests(fault: str, requests: list[int]):
+    assert [number for number in range(6) if parse_fault(fault).meets(number)] == requests
 
 
 @pytest.mark.parametrize("text", ["explode", "429:often=1", "429:share", "500:every=0", "slow:seconds=soon"])

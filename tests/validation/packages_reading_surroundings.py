@@ -1,6 +1,6 @@
-"""A conversational package per generation that looks at its surroundings and reaches for the network."""
+"""A package with a tool that looks at its surroundings and reaches for the network."""
 
-from sample_packages import v0_module, v1_module
+from sample_packages import v1_module
 
 SITECUSTOMIZE = """\
 import sys
@@ -60,7 +60,7 @@ connect_quietly()
 speak_locally()
 """
 
-V1_SERVER = '''\
+SERVER = '''\
 import os
 
 import verifiers.v1 as vf
@@ -79,11 +79,11 @@ if __name__ == "__main__":
     CuriousToolset.run()
 '''
 
-V1_SOURCE = """
+SOURCE = """
 import sitecustomize
 
-from curious_v1 import surroundings
-from curious_v1.server import CuriousToolset
+from curious import surroundings
+from curious.server import CuriousToolset
 
 
 class Data(vf.TaskData):
@@ -102,47 +102,14 @@ class Curious(vf.Task[Data]):
     async def executions(self, trace: vf.Trace) -> float:
         return float(sitecustomize.executions)
 """
-V1_TASKS = '[{"prompt": "Where is the key?", "answer": "here", "variables": surroundings.variables()}]'
+TASKS = '[{"prompt": "Where is the key?", "answer": "here", "variables": surroundings.variables()}]'
 
-V1_ORACLE = """\
+ORACLE = """\
 def reply(task, messages):
     if messages[-1]["role"] == "tool":
         return "the key is here"
     call = {"id": "call-1", "type": "function", "function": {"name": "curious_look", "arguments": "{}"}}
     return {"role": "assistant", "content": "", "tool_calls": [call]}
-"""
-
-V0_SOURCE = """
-import sitecustomize
-
-from curious_v0 import surroundings
-
-
-def text_of(completion):
-    return str(completion[-1]["content"])
-
-
-async def found(completion, state, **kwargs):
-    surroundings.fetch_quietly()
-    await surroundings.fetch_quietly_by_httpx()
-    return float(state.get("asked", 0) > 0 and "key" in text_of(completion))
-
-
-def executions(**kwargs):
-    return float(sitecustomize.executions)
-
-
-class CuriousEnv(vf.MultiTurnEnv):
-    async def env_response(self, messages, state, **kwargs):
-        state["asked"] = state.get("asked", 0) + 1
-        return [{"role": "user", "content": "Are you sure?"}]
-"""
-V0_RUBRIC = "vf.Rubric(funcs=[found, executions], weights=[1.0, 0.0])"
-V0_ROWS = '[{"question": "Where is the key?", "answer": "here", "info": {"variables": surroundings.variables()}}]'
-
-V0_ORACLE = """\
-def reply(task, messages):
-    return "Perhaps here." if messages[-1]["content"] != "Are you sure?" else "the key is here"
 """
 
 CASES = """\
@@ -152,22 +119,15 @@ CASES = """\
   expect: {reward: 0.0}
 - name: a right turn
   task: 0
-  reply: [I do not know., the key is here]
+  reply: [{tool_calls: [{name: curious_look, arguments: {}}]}, the key is here]
   expect: {reward: 1.0}
 """
 
-MODULES = {
-    "v0": v0_module(V0_SOURCE, V0_RUBRIC, V0_ROWS, environment="CuriousEnv", options="max_turns=2"),
-    "v1": v1_module(V1_SOURCE, "Curious", V1_TASKS, "CuriousToolset"),
+FILES = {
+    "module.py": v1_module(SOURCE, "Curious", TASKS, "CuriousToolset"),
+    "curious/surroundings.py": SURROUNDINGS,
+    "curious/server.py": SERVER,
+    "sitecustomize.py": SITECUSTOMIZE,
+    "tests/oracle.py": ORACLE,
+    "tests/cases.yaml": CASES,
 }
-
-
-def files(generation: str) -> dict[str, str]:
-    return {
-        "module.py": MODULES[generation],
-        f"curious_{generation}/surroundings.py": SURROUNDINGS,
-        f"curious_{generation}/server.py": V1_SERVER if generation == "v1" else "",
-        "sitecustomize.py": SITECUSTOMIZE,
-        "tests/oracle.py": V1_ORACLE if generation == "v1" else V0_ORACLE,
-        "tests/cases.yaml": CASES,
-    }

@@ -296,6 +296,16 @@ def looked_up(completion, info, **_):
     options="tools=[capital_of], max_turns=4",
 )
 """No task has an answer: what is right is what the tool returns."""
+ENDING_V0 = TOOLS_V0.replace("max_turns=4", "max_turns=1")
+"""The conversation ends with the call of a tool."""
+CALLING = """
+import json
+
+
+def reply(task, messages):
+    call = {"name": "capital_of", "arguments": json.dumps({"country": task["info"]["place"]})}
+    return {"role": "assistant", "content": "", "tool_calls": [call]}
+"""
 CALLS_V0 = v0(
     """
 import json
@@ -339,45 +349,6 @@ def called(completion, info, **_):
     ],
 )
 """One reply is the whole conversation, and it has to be a tool call."""
-SUBMITTED_V0 = v0(
-    '''
-def submit(number: int) -> str:
-    """Hand in the number."""
-    return "Handed in."
-
-
-def submitted(completion, answer, **_):
-    import json
-
-    said = []
-    for message in completion:
-        for call in message.get("tool_calls") or ():
-            call = json.loads(call) if isinstance(call, str) else call
-            function = call["function"] if "function" in call else call
-            said.append(json.loads(function["arguments"]).get("number"))
-    return float(said == [int(answer)])
-
-
-class Handing(vf.ToolEnv):
-    @vf.stop
-    async def handed_in(self, state, **_):
-        return any(message["role"] == "tool" for step in state["trajectory"] for message in step["prompt"]) or any(
-            getattr(message, "tool_calls", None) for step in state["trajectory"] for message in step["completion"]
-        )
-''',
-    "vf.Rubric(funcs=[submitted])",
-    environment="Handing",
-    rows=[{"question": f"What is {a} plus {b}? Submit it.", "answer": str(a + b)} for a, b in SUMS],
-    options="tools=[submit], max_turns=3",
-)
-SUBMITTING = """
-import json
-
-
-def reply(task, messages):
-    function = {"name": "submit", "arguments": json.dumps({"number": int(task["answer"])})}
-    return {"role": "assistant", "content": "", "tool_calls": [{"id": "c", "type": "function", "function": function}]}
-"""
 TOOLS_V1 = v1_module(
     """
 from {module}.server import ShelfToolset

@@ -13,12 +13,14 @@ from envwright.observing.observation_request import ObservationRequest
 from envwright.rules.engine import Subject, findings
 from packages_with_agents import (
     BROKEN_ORACLE,
+    CALLING,
     CALLS_V0,
     CUSTOMER_V0,
     DUEL_V1,
     DUELLING,
     ECHO_V1,
     ECHOING,
+    ENDING_V0,
     EPISODE_V1,
     GROUP_IN_TURNS_V0,
     GROUP_V0,
@@ -27,8 +29,6 @@ from packages_with_agents import (
     PROPOSING,
     SERVER_V1,
     SERVING,
-    SUBMITTED_V0,
-    SUBMITTING,
     TOOLS_V0,
     TOOLS_V1,
     USER_V1,
@@ -99,7 +99,6 @@ SOUND = {
     "simulated_customer": ("v0", CUSTOMER_V0, SERVING),
     "tools_without_oracle": ("v0", TOOLS_V0, ""),
     "calls_without_oracle": ("v0", CALLS_V0, ""),
-    "tools_that_end": ("v0", SUBMITTED_V0, SUBMITTING),
 }
 
 
@@ -193,7 +192,7 @@ def test_exception_of_oracle_names_its_message(tmp_path: Path, workspace: Worksp
 
 
 def test_search_reports_why_conversations_ending_with_a_call_are_skipped(tmp_path: Path, workspace: Workspace) -> None:
-    folder = tmp_path / "environments" / "handing"
-    seen = observed(folder, workspace, "v0", SUBMITTED_V0, SUBMITTING, stages=("search",))
+    folder = tmp_path / "environments" / "ending"
+    seen = observed(folder, workspace, "v0", ENDING_V0, CALLING, stages=("search",))
     assert seen.facts.search is not None
     assert "end with a tool call" in (seen.facts.search.skipped or "")

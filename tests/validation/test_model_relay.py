@@ -207,19 +207,14 @@ def test_relay_stops_calling_after_rejected_key() -> None:
     assert len(fake.chats) == 1
 
 
-def checked(models: list[str] | None = None) -> FakeProvider:
+@pytest.mark.parametrize(
+    ("models", "asked"), [([MODEL], []), (None, [1])], ids=["listed, at no cost", "without a list, by one token"]
+)
+def test_endpoint_is_checked_for_its_model(models: list[str] | None, asked: list[int]) -> None:
     with relayed() as (fake, relay):
         fake.models = models
         relay.check()
-    return fake
-
-
-def test_listed_model_costs_nothing_to_check() -> None:
-    assert [one.path for one in checked([MODEL]).seen] == ["/v1/models"]
-
-
-def test_endpoint_check_without_model_list_requests_one_token() -> None:
-    assert checked().chats[0].body["max_tokens"] == 1
+    assert [one.body["max_tokens"] for one in fake.chats] == asked
 
 
 @pytest.mark.parametrize(

@@ -421,3 +421,9 @@ def test_logs_of_an_earlier_attempt_do_not_count(tmp_path: Path) -> None:
     logs = {"attempt_2/trainer": OUT_OF_MEMORY, "attempt_10/trainer": "Training finished!\n"}
     assert place_of_memory(write_logs(tmp_path, **logs)) == ""
     assert place_of_memory(write_logs(tmp_path, **{"attempt_11/trainer": OUT_OF_MEMORY})) == "trainer"
+
+
+def test_link_to_a_log_that_is_gone_is_no_log(tmp_path: Path) -> None:
+    folder = write_logs(tmp_path, trainer=OUT_OF_MEMORY)
+    (folder / "logs" / "debug.log").symlink_to("run-1/logs/debug.log")
+    assert place_of_memory(folder) == "trainer"

@@ -95,11 +95,11 @@ def read_metrics(path: Path) -> RunMetrics:
     Raises `NoMetrics` if there are none.
     """
     if path.is_dir():
-        files = sorted(found for name in METRIC_FILES for found in path.rglob(name))
+        files = sorted(_files_of(path, METRIC_FILES))
         if not files:
             raise NoMetrics(f"{path} contains none of {', '.join(METRIC_FILES)}")
         newest = _latest_state(files)
-        logs = _of_last_attempt({found for pattern in LOG_FILES for found in path.rglob(pattern)})
+        logs = _of_last_attempt({*_files_of(path, LOG_FILES)})
         left_out = len(logs) - MOST_LOGS
         notes = [f"{left_out:,} log files, those of environments and ranks"] if left_out > 0 else []
         parts = [*(_read(file) for file in newest), ([], notes)]
@@ -110,6 +110,11 @@ def read_metrics(path: Path) -> RunMetrics:
         rows = [_read(path)] if path.name == CONSOLE_LOG else []
         return joined(rows, [str(path)], _tails([path]))
     return joined([_read(path)], [str(path)])
+
+
+def _files_of(folder: Path, patterns: Iterable[str]) -> Iterator[Path]:
+    """The files below a folder; wandb leaves links to logs of runs that it removes."""
+    return (found for pattern in patterns for found in folder.rglob(pattern) if found.is_file())
 
 
 def metrics_of_rows(rows: Iterable[Any], source: str, log: str = "") -> RunMetrics:

@@ -174,6 +174,9 @@ class Judged(vf.Task[Data]):
     async def right(self, trace) -> float:
         return float(trace.last_reply == self.data.answer) if trace.last_reply else None
 
+    async def validate(self, runtime):
+        return self.data.answer != "3"
+
     def plugged_judges(self):
         return [Inside()]
 
@@ -191,3 +194,9 @@ def test_tasks_of_two_classes_are_scored_each_by_its_own_functions(observe: Obse
     assert gold == {0: 1.0, 1: 1.5, 2: 1.0, 3: 1.5}
     silent = {score.task: score.functions["right"].weight for score in scores if score.policy == "nop"}
     assert silent == {0: 1.0, 1: 0.5, 2: 1.0, 3: 0.5}
+
+
+def test_tasks_of_a_class_with_a_check_are_validated_behind_those_of_one_without(observe: Observe):
+    request = ObservationRequest(use_cache=False, stages=("rewards", "validation"))
+    facts = observe("checked_kinds", "v1", {"module.py": TWO_KINDS, **ORACLE}, request=request).facts
+    assert [(each.task, each.valid) for each in facts.validations] == [(1, True), (3, False)]

@@ -6,17 +6,9 @@ import json
 import os
 import subprocess
 import sys
-import threading
 from typing import TYPE_CHECKING, Any
 
-import psutil
 import pytest
-from envwright.builds.venv import venv_for
-from envwright.declarations.registry import EnvironmentEntry
-from envwright.observing.job import Confinement
-from envwright.observing.observation_request import ObservationRequest
-from envwright.observing.stage import requests_for
-from envwright.observing.templates import LockTemplates, environment_processes
 from sample_packages import look_at, v1_module, write_package
 
 if TYPE_CHECKING:
@@ -133,33 +125,9 @@ def test_forked_server_is_one_of_its_job_and_equals_a_fresh_one(
     assert len({one["drawn"] for one in forked + forked_ahead}) == len(forked + forked_ahead)
 
 
-@pytest.mark.slow
-@pytest.mark.worker
-def test_tool_server_ends_with_its_job(environments: Path, workspace: Workspace) -> None:
-    package = looking("looking_ending", "", environments)
-    stop, folder = threading.Event(), package.folder
-    venv = venv_for(folder / "requirements.lock", workspace, stop)
-    settings = requests_for(EnvironmentEntry(package.name), ObservationRequest()).settings(package, folder, venv)
-    with (
-        LockTemplates(workspace, stop) as templates,
-        environment_processes(
-            venv, package, folder, settings, Confinement({}), workspace, stop, templates
-        ) as processes,
-    ):
-        for _, parts in processes.load():
-            list(parts)
-        asked = {"policies": ["oracle"], "tasks": 4, "rollouts": 1, "max_concurrent": 1, "seconds": 60.0}
-        with processes.job() as job:
-            answers = job.request("evaluate", 120.0, stage="smoke", **asked)
-            _, rollout = next(answers)
-            server = psutil.Process(json.loads(rollout["completion"][-1]["content"])["server"])
-            assert server.is_running()
-            psutil.Process(job.pid).kill()
-            assert psutil.wait_procs([server], 30.0)[1] == []
-
-
 SCRIPT = """
 import os, socket, sys, time
+from contextlib import suppress
 from pathlib import Path
 from envwright_worker.template import Template
 from envwright_worker.forking import NotForked
@@ -196,6 +164,21 @@ for _ in range(3):
         time.sleep(0.01)
     print(server.returncode, len(os.listdir("/proc/self/fd")) - len(before))
 """
+JOB_ENDS = """
+job = os.fork()
+if job == 0:
+    with log.open("wb") as file:
+        server = ForkedServer(for_forks, sys.argv[2], dict(os.environ), log.parent, file)
+    Path(sys.argv[3]).write_text(str(server.pid))
+    os._exit(0)
+os.waitpid(job, 0)
+server = int(Path(sys.argv[3]).read_text())
+with suppress(ProcessLookupError):
+    for _ in range(3_000):
+        os.kill(server, 0)
+        time.sleep(0.01)
+    print("is left")
+"""
 LOST = """
 control.close()
 os.wait()
@@ -220,6 +203,10 @@ def test_forked_tool_server_exits_with_code_of_its_module(module: str, code: int
 
 def test_tool_servers_of_many_rollouts_leave_no_file_open(tmp_path: Path) -> None:
     assert said(tmp_path, MANY) == "0 0\n" * 3
+
+
+def test_tool_server_ends_with_its_job(tmp_path: Path) -> None:
+    assert said(tmp_path, JOB_ENDS, "import time; time.sleep(600)", str(tmp_path / "server")) == ""
 
 
 def test_forked_tool_server_without_base_reports_none(tmp_path: Path) -> None:

@@ -7,9 +7,12 @@ from typing import TYPE_CHECKING
 import pytest
 from envwright.observing.observation_request import ObservationRequest
 from envwright.statistics.declared_range import functions_of, range_of
-from sample_packages import ANSWERING, v0_module
+from sample_packages import ANSWERING, Seen, look_at, v0_module, write_package
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
+    from envwright.system.workspace import Workspace
     from sample_packages import Observe
 
 pytestmark = [pytest.mark.worker, pytest.mark.usefixtures("shared_templates")]
@@ -188,15 +191,24 @@ class Tasks(vf.Taskset[Said]):
 """
 
 
-def test_tasks_of_two_classes_are_scored_each_by_its_own_functions(observe: Observe):
-    scores = observe("kinds", "v1", {"module.py": TWO_KINDS, **ORACLE}, request=REPLIES).facts.scores
-    gold = {score.task: score.reward for score in scores if score.policy == "oracle"}
+@pytest.fixture(scope="module")
+def kinds(environments: Path, workspace: Workspace, patch: pytest.MonkeyPatch) -> Seen:
+    """Tasks of two classes; the first class has no check of its own."""
+    package = write_package(environments / "kinds", "v1", {"module.py": TWO_KINDS, **ORACLE})
+    request = ObservationRequest(use_cache=False, stages=("rewards", "validation"))
+    return look_at(package, workspace, patch, request=request)
+
+
+def test_tasks_of_two_classes_are_scored_each_by_its_own_functions(kinds: Seen):
+    gold = {score.task: score.reward for score in kinds.facts.scores if score.policy == "oracle"}
     assert gold == {0: 1.0, 1: 1.5, 2: 1.0, 3: 1.5}
-    silent = {score.task: score.functions["right"].weight for score in scores if score.policy == "nop"}
+    silent = {score.task: score.functions["right"].weight for score in kinds.facts.scores if score.policy == "nop"}
     assert silent == {0: 1.0, 1: 0.5, 2: 1.0, 3: 0.5}
 
 
-def test_tasks_of_a_class_with_a_check_are_validated_behind_those_of_one_without(observe: Observe):
-    request = ObservationRequest(use_cache=False, stages=("rewards", "validation"))
-    facts = observe("checked_kinds", "v1", {"module.py": TWO_KINDS, **ORACLE}, request=request).facts
-    assert [(each.task, each.valid) for each in facts.validations] == [(1, True), (3, False)]
+def test_range_of_two_classes_is_that_of_the_one_that_pays_most(kinds: Seen):
+    assert range_of(kinds.package.reward, functions_of(kinds.facts)).maximum == 1.5
+
+
+def test_tasks_of_a_class_with_a_check_are_validated_behind_those_of_one_without(kinds: Seen):
+    assert [(each.task, each.valid) for each in kinds.facts.validations] == [(1, True), (3, False)]

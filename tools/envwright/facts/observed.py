@@ -89,7 +89,8 @@ class RewardFunction:
     group: bool = False
     place: Place | None = None
     members: tuple[str, ...] = ()
-    """The members of a group of environments that it scores; empty where it scores every task."""
+    """The members of a group of environments (v0), or the classes of tasks (v1), that it scores; empty where it scores
+    every task."""
 
 
 def heaviest(functions: Iterable[RewardFunction]) -> dict[str, RewardFunction]:

@@ -54,6 +54,8 @@ from envwright_worker.splits import evaluation_split
 from envwright_worker.tool_servers import fork_servers
 
 MOST_RECORDED = 256
+TASKS_DESCRIBED = 100
+"""The first tasks, among which the classes of tasks are sought: those that the gates reply to."""
 _SCORING = sys.modules[vf.Task.__module__].__file__
 """The file of verifiers' own scoring."""
 
@@ -110,16 +112,34 @@ class AdapterV1(Adapter):
             fork_servers()
 
     def describe(self) -> dict[str, Any]:
-        first = next(iter(self.tasks("train", 1)), None)
         return {
             "generation": "v1",
             "environment": type(self._taskset).__name__,
             "conversational": self.conversational,
             "agents": self._agents,
             "compares_siblings": self.compares_siblings,
-            "functions": [] if first is None else self._functions(first.native),
+            "functions": self._functions_of(self._first_of_each_class()),
             "tools": [type(toolset).__name__ for toolset in self._toolsets],
         }
+
+    def _first_of_each_class(self) -> list[Any]:
+        found: dict[type, Any] = {}
+        try:
+            for task in itertools.islice(iter(self._taskset), 1 if self.infinite else TASKS_DESCRIBED):
+                found.setdefault(type(task), task)
+        except Exception:  # reported by the stage that reads all tasks
+            if not found:
+                raise
+        return [*found.values()]
+
+    def _functions_of(self, tasks: Sequence[Any]) -> list[dict[str, Any]]:
+        """The functions of tasks of different classes, each once; of several classes with the names of its own."""
+        functions: dict[str, dict[str, Any]] = {}
+        for task in tasks:
+            for function in self._functions(task):
+                known = functions.setdefault(repr(function), {**function, "members": []})
+                known["members"] += [type(task).__name__] if len(tasks) > 1 else []
+        return [*functions.values()]
 
     def _functions(self, task: Any) -> list[dict[str, Any]]:
         functions = [

@@ -78,6 +78,15 @@ class Step(BaseModel):
     parts: list[Step]
 
 
+class Other(BaseModel):
+    kind: Literal["other"]
+
+
+class Sure(BaseModel):
+    kind: Literal["sure"]
+    of: int = Field(gt=0, lt=8)
+
+
 class Grade(BaseModel):
     criteria: list[Criterion]
     mistakes: list[Mistake]
@@ -87,6 +96,8 @@ class Grade(BaseModel):
     share: Annotated[float, Field(ge=0, le=10)]
     score: int | None
     label: Literal["final"]
+    sure: Annotated[Sure | Other, Field(discriminator="kind")]
+    chance: Annotated[float, Field(gt=0, lt=1)]
 
 
 SCHEMA = Grade.model_json_schema()
@@ -113,6 +124,7 @@ def test_structured_verdict_is_valid_and_on_the_scale_of_the_prompt(right: bool,
     grade = Grade.model_validate_json(message["content"] if way == "schema" else called[0])
     ends = (Correct.YES, 3, 10.0, score) if right else (Correct.NO, 1, 0.0, score)
     assert (grade.criteria, grade.mistakes, grade.steps[0].sound) == ([Criterion(met=right)], [], right)
+    assert (grade.sure, round(grade.chance, 3)) == (Sure(kind="sure", of=7 if right else 1), float(right))
     assert (grade.correct, grade.points, grade.share, grade.score) == ends
 
 

@@ -45,6 +45,8 @@ BEING_SCORED: ContextVar[Callable[[], ScoredConversation] | None] = ContextVar("
 """The conversation that is scored in this context; built only if a judge is called."""
 INCOMPREHENSIBLE = "Hm."
 SCRIPTED = "scripted"
+NEAR = 1e-6
+"""The distance of a number from an end of its range that is not part of it."""
 MOST_TAGS = 8
 """The most tags of a judge's prompt that are taken for marks around data."""
 _PAIRS = (("yes", "no"), ("correct", "incorrect"), ("true", "false"), ("pass", "fail"), ("right", "wrong"), ("A", "B"))
@@ -321,7 +323,7 @@ def filled(
         name = schema["$ref"].rpartition("/")[2]
         others = {key: one for key, one in known.items() if key != name}  # a schema may refer to itself
         return filled(known[name], right, scale, others) if name in known else None
-    for one in schema.get("anyOf") or schema.get("allOf") or ():
+    for one in schema.get("anyOf") or schema.get("oneOf") or schema.get("allOf") or ():
         if one.get("type") != "null":
             return filled(one, right, scale, known)
     if options := schema.get("enum") or ([schema["const"]] if "const" in schema else []):
@@ -336,9 +338,17 @@ def filled(
         parts = (shown.get("properties") or {"": shown}).values()
         is_verdict = any(part.get("type") == "boolean" or "enum" in part for part in parts)
         return [filled(items, right, scale, known)] if is_verdict else []
-    end = schema.get("maximum", high) if right else schema.get("minimum", low)
+    end = _end_of_range(schema, right, high if right else low, 1 if kind == "integer" else NEAR)
     simple: dict[Any, Any] = {"boolean": right, "number": float(end), "integer": int(end)}
     return simple.get(kind, "yes" if right else "no")
+
+
+def _end_of_range(schema: Mapping[str, Any], right: bool, usual: float, step: float) -> float:
+    """The highest number that a schema allows, or the lowest; the usual one if it names no end."""
+    inside, outside = ("maximum", "exclusiveMaximum") if right else ("minimum", "exclusiveMinimum")
+    if outside in schema:
+        usual = schema[outside] - step if right else schema[outside] + step
+    return float(schema.get(inside, usual))
 
 
 def _chosen(options: Sequence[Any], right: bool) -> Any:

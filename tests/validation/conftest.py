@@ -53,8 +53,9 @@ def observations(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> RecordedObs
 def observe(environments: Path, workspace: Workspace, patch: pytest.MonkeyPatch) -> Observe:
     """Writes a package and observes it afresh, as `look_at` does."""
 
-    def observed(name: str, generation: str, files: Mapping[str, str], **options: Any) -> Seen:
-        return look_at(write_package(environments / name, generation, files), workspace, patch, **options)
+    def observed(name: str, generation: str, files: Mapping[str, str], settings: str = "", **options: Any) -> Seen:
+        package = write_package(environments / name, generation, files, settings=settings)
+        return look_at(package, workspace, patch, **options)
 
     return observed
 

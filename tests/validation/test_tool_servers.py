@@ -9,13 +9,12 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from sample_packages import look_at, v1_module, write_package
+from sample_packages import v1_module
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from envwright.declarations.package import Package
-    from envwright.system.workspace import Workspace
+    from sample_packages import Observe
 
 SERVER = '''\
 import json
@@ -79,23 +78,16 @@ def reply(task, messages):
 """
 
 
-def looking(name: str, settings: str, environments: Path) -> Package:
-    """An environment with a tool server that returns what it sees."""
+def what_servers_see(name: str, settings: str, observe: Observe) -> tuple[list[Any], list[Any]]:
+    """The results of the oracle's tool calls in the rewards gate and in evaluations."""
     files = {
         "module.py": v1_module(SOURCE.format(module=name), "Looking", TASKS, "LookingToolset"),
         f"{name}/server.py": SERVER.format(module=name),
         f"{name}/loaded.py": LOADED,
         "tests/oracle.py": ORACLE,
     }
-    return write_package(environments / name, "v1", files, settings=settings)
-
-
-def what_servers_see(
-    name: str, settings: str, environments: Path, workspace: Workspace, patch: pytest.MonkeyPatch
-) -> tuple[list[Any], list[Any]]:
-    """The results of the oracle's tool calls in the rewards gate and in evaluations."""
     # a fresh server imports verifiers, which took longer than a reply may on a busy machine
-    facts = look_at(looking(name, settings, environments), workspace, patch, SECONDS_PER_REPLY=15.0).facts
+    facts = observe(name, "v1", files, settings, SECONDS_PER_REPLY=15.0).facts
     assert facts.failures == {}
     assert [one.failure for one in facts.rollouts if one.failure] == []
     scored = [one.completion for one in facts.scores if one.policy == "oracle"]
@@ -105,12 +97,10 @@ def what_servers_see(
 
 @pytest.mark.slow
 @pytest.mark.worker
-def test_forked_server_is_one_of_its_job_and_equals_a_fresh_one(
-    environments: Path, workspace: Workspace, patch: pytest.MonkeyPatch
-) -> None:
+def test_forked_server_is_one_of_its_job_and_equals_a_fresh_one(observe: Observe) -> None:
     fresh = "[tool.envwright.worker]\nfresh = true\n"
-    forked, forked_ahead = what_servers_see("looking_forked", "", environments, workspace, patch)
-    alone, alone_later = what_servers_see("looking_fresh", fresh, environments, workspace, patch)
+    forked, forked_ahead = what_servers_see("looking_forked", "", observe)
+    alone, alone_later = what_servers_see("looking_fresh", fresh, observe)
     assert forked_ahead
     assert {one["alone"] for one in forked + forked_ahead} == {False}
     assert {one["alone"] for one in alone + alone_later} == {True}

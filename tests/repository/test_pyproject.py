@@ -5,9 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from envwright.declarations.document import key_lines
 from envwright.declarations.package import AnswerDeclaration, EquivalentMutant, RewardDeclaration
 from envwright.declarations.problem import Problem
-from envwright.packages.pyproject import key_lines, read_equivalent_mutants, read_pyproject, read_settings
+from envwright.packages.pyproject import read_equivalent_mutants, read_pyproject, read_settings
 from sample_repository import only, refused, write
 
 LAYOUT = '''\
@@ -67,8 +68,8 @@ def test_key_lines_cover_all_toml_forms() -> None:
         "tool.envwright.reward": 19,
         "tool.envwright.reward.min": 20,
         "tool.verifiers.eval.num_examples": 23,
-        "tool.list.x": 25,
-        "tool.list.z": 29,
+        "tool.list[0].x": 25,
+        "tool.list[0].z": 29,
     }
     assert {key: found.get(key) for key in expected} == expected
 

@@ -14,6 +14,7 @@ import re
 import stat
 import sys
 import tomllib
+from collections import Counter
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
@@ -45,6 +46,19 @@ _SCALARS: Any = yaml.SafeLoader("")
 MOST_DIGITS = 400
 """Of a number, also in a version: Python converts no more than 4,300 digits, and a float has 309."""
 _LONG_NUMBER = re.compile(rf"(?<!\d)\d{{{MOST_DIGITS}}}")
+
+
+_WORD = r"(?:[A-Za-z0-9_-]+|\"(?:[^\"\\\n]|\\.)*\"|'[^'\n]*')"
+_KEY = rf"{_WORD}(?:[ \t]*\.[ \t]*{_WORD})*"
+_TABLE = re.compile(rf"[ \t]*(\[\[?)[ \t]*({_KEY})[ \t]*\]\]?")
+_ASSIGNMENT = re.compile(rf"[ \t]*({_KEY})[ \t]*=")
+_PART = re.compile(_WORD)
+_TOKEN = re.compile(r'"""|\'\'\'|"(?:[^"\\\n]|\\.)*"|\'[^\'\n]*\'|[\[\]{}]|#[^\n]*|\n')
+_LONG_STRING = {
+    '"""': re.compile(r'(?:[^"\\]|\\.|"(?!""))*"{3,5}', re.DOTALL),
+    "'''": re.compile(r"(?:[^']|'(?!''))*'{3,5}", re.DOTALL),
+}
+"""The rest of a text, by the quotes that opened it."""
 
 
 @dataclass(frozen=True)
@@ -282,6 +296,61 @@ def parse_toml(text: str, file: str, *, quotes: bool = True) -> dict[str, Any]:
     if place := _too_large(data):
         raise DeclarationError([Problem(file, None, "is an integer that is too large", place)])
     return data
+
+
+def key_lines(text: str) -> dict[str, int]:
+    """Line of every table, key and list entry in TOML text that is valid: `project.tags[0]`, `endpoint[1].url`.
+
+    Keys inside inline tables are left out; they have the line of the key that holds them.
+    """
+    lines: dict[str, int] = {}
+    counts: Counter[str] = Counter()
+    table, offset, line = "", 0, 1
+    while offset < len(text):
+        start, key = offset, ""
+        if header := _TABLE.match(text, offset):
+            table = name = _name(header[2])
+            if header[1] == "[[":
+                table = f"{name}[{counts[name]}]"
+                counts[name] += 1
+            lines.setdefault(table, line)
+            offset = header.end()
+        elif assignment := _ASSIGNMENT.match(text, offset):
+            key = ".".join(part for part in (table, _name(assignment[1])) if part)
+            lines.setdefault(key, line)
+            offset = assignment.end()
+        offset = _end_of_value(text, offset, key, line, lines)
+        line += text.count("\n", start, offset)
+    return lines
+
+
+def _end_of_value(text: str, offset: int, key: str, line: int, lines: dict[str, int]) -> int:
+    """Walk to the end of the value, noting the line of each list entry."""
+    depth, entry = 0, 0
+    while token := _TOKEN.search(text, offset):
+        found, offset = token[0], token.end()
+        if found == "\n":
+            line += 1
+            if depth == 0:
+                return offset
+        elif found in "[{":
+            depth += 1
+        elif found in "]}":
+            depth -= 1
+        elif found[0] in "\"'":
+            if key and depth == 1:
+                lines.setdefault(f"{key}[{entry}]", line)
+                entry += 1
+            if len(found) == 3 and found in ('"""', "'''"):
+                closed = _LONG_STRING[found].match(text, offset)
+                end = closed.end() if closed else len(text)
+                line += text.count("\n", offset, end)
+                offset = end
+    return len(text)
+
+
+def _name(key: str) -> str:
+    return ".".join(part.strip("\"'") for part in _PART.findall(key))
 
 
 def long_number(text: str) -> re.Match[str] | None:

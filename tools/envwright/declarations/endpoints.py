@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 from urllib.parse import urlsplit
 
-from envwright.declarations.document import parse_toml, read_text, relative
+from envwright.declarations.document import key_lines, parse_toml, read_text, relative
 from envwright.declarations.problem import DeclarationError, Problem, nearest
 from envwright.declarations.tool_source import own_checkout
 from envwright.text.scrubbing import Scrubber
@@ -44,7 +44,6 @@ _KEYS = (
     *_READ_BY_VERIFIERS,
 )
 _VARIABLE = re.compile(r"[A-Z_][A-Z0-9_]*")
-_HEADER = re.compile(r"[ \t]*\[\[[ \t]*[\"']?endpoint[\"']?[ \t]*\]\]")
 
 
 PRIME_KEY = "PRIME_API_KEY"
@@ -134,7 +133,7 @@ def read_endpoints(root: Path) -> dict[str, Endpoint]:
     if read is None:
         return {}
     text, file, entries = read
-    lines = _lines_of(text)
+    lines = key_lines(text)
     problems = [problem for index, entry in enumerate(entries) for problem in _problems(entry, file, lines, index)]
     if problems:
         raise DeclarationError(problems)
@@ -156,7 +155,7 @@ def key_variables(root: Path | None) -> dict[str, str]:
     for checkout in dict.fromkeys((own, root or own)):
         if (read := _read_entries(checkout)) is not None:
             text, file, entries = read
-            lines = _lines_of(text)
+            lines = key_lines(text)
             for index, entry in enumerate(entries):
                 for key in ("key", "api_key_var"):
                     if isinstance(entry.get(key), str):
@@ -212,9 +211,7 @@ _LEAST = {"input_price": 0.0, "output_price": 0.0, "timeout_s": 1.0, "concurrenc
 """A number → the least that it can be; those that are whole here must be whole."""
 
 
-def _problems(
-    entry: Mapping[str, Any], file: str, lines: Mapping[tuple[int, str], int], index: int
-) -> Iterator[Problem]:
+def _problems(entry: Mapping[str, Any], file: str, lines: Mapping[str, int], index: int) -> Iterator[Problem]:
     def problem(key: str, message: str, found: object = "", **more: str) -> Problem:
         return Problem(file, _line(lines, index, key), message, f"endpoint[{index}].{key}", str(found), **more)
 
@@ -272,18 +269,7 @@ def _number_problems(entry: Mapping[str, Any], problem: Any) -> Iterator[Problem
         )
 
 
-def _line(lines: Mapping[tuple[int, str], int], index: int, key: str = "") -> int:
+def _line(lines: Mapping[str, int], index: int, key: str = "") -> int:
     """The line of a key or of its entry; of all entries where they are a list in one place, `endpoint = [{…}]`."""
-    return next(lines[place] for place in ((index, key), (index, ""), (-1, "endpoint"), (-1, "")) if place in lines)
-
-
-def _lines_of(text: str) -> dict[tuple[int, str], int]:
-    """The lines of the entries, each under an empty key, and of their keys."""
-    found, index = {(-1, ""): 1}, -1
-    for number, row in enumerate(text.split("\n"), start=1):
-        if _HEADER.match(row):
-            index += 1
-            found[index, ""] = number
-        elif key := re.match(r"[ \t]*[\"']?([\w-]+)[\"']?[ \t]*=", row):
-            found.setdefault((index, key[1]), number)
-    return found
+    entry = f"endpoint[{index}]"
+    return next((lines[place] for place in (f"{entry}.{key}", entry, "endpoint") if place in lines), 1)

@@ -6,7 +6,6 @@ The tables of the tool are the author's declarations on reward, answer and mutan
 from __future__ import annotations
 
 import math
-import re
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, get_args
@@ -14,7 +13,7 @@ from typing import TYPE_CHECKING, Any, get_args
 from packaging.markers import UndefinedEnvironmentName
 from packaging.requirements import InvalidRequirement, Requirement
 
-from envwright.declarations.document import parse_toml, read_text, relative
+from envwright.declarations.document import key_lines, parse_toml, read_text, relative
 from envwright.declarations.package import AnswerDeclaration, AnswerType, EquivalentMutant, RewardDeclaration
 from envwright.declarations.problem import Problem, nearest
 from envwright.facts.reward_numbers import finite_number
@@ -26,18 +25,6 @@ if TYPE_CHECKING:
     from packaging.markers import Marker
 
 MAX_BYTES = 1_000_000
-
-_WORD = r"(?:[A-Za-z0-9_-]+|\"(?:[^\"\\\n]|\\.)*\"|'[^'\n]*')"
-_KEY = rf"{_WORD}(?:[ \t]*\.[ \t]*{_WORD})*"
-_TABLE = re.compile(rf"[ \t]*(\[\[?)[ \t]*({_KEY})[ \t]*\]\]?")
-_ASSIGNMENT = re.compile(rf"[ \t]*({_KEY})[ \t]*=")
-_PART = re.compile(_WORD)
-_TOKEN = re.compile(r'"""|\'\'\'|"(?:[^"\\\n]|\\.)*"|\'[^\'\n]*\'|[\[\]{}]|#[^\n]*|\n')
-_LONG_STRING = {
-    '"""': re.compile(r'(?:[^"\\]|\\.|"(?!""))*"{3,5}', re.DOTALL),
-    "'''": re.compile(r"(?:[^']|'(?!''))*'{3,5}", re.DOTALL),
-}
-"""The rest of a text, by the quotes that opened it."""
 
 
 @dataclass(frozen=True)
@@ -84,57 +71,6 @@ def read_pyproject(path: Path, root: Path) -> Pyproject:
     """
     text, file = read_text(path, root, MAX_BYTES), relative(path, root)
     return Pyproject(file, parse_toml(text, file), key_lines(text))
-
-
-def key_lines(text: str) -> dict[str, int]:
-    """Line of every table, key and list entry in TOML text that is valid.
-
-    Keys inside inline tables are left out; they have the line of the key that holds them.
-    """
-    lines: dict[str, int] = {}
-    table, offset, line = "", 0, 1
-    while offset < len(text):
-        start, key = offset, ""
-        if header := _TABLE.match(text, offset):
-            table = _name(header[2])
-            lines.setdefault(table, line)
-            offset = header.end()
-        elif assignment := _ASSIGNMENT.match(text, offset):
-            key = ".".join(part for part in (table, _name(assignment[1])) if part)
-            lines.setdefault(key, line)
-            offset = assignment.end()
-        offset = _end_of_value(text, offset, key, line, lines)
-        line += text.count("\n", start, offset)
-    return lines
-
-
-def _end_of_value(text: str, offset: int, key: str, line: int, lines: dict[str, int]) -> int:
-    """Walk to the end of the value, noting the line of each list entry."""
-    depth, entry = 0, 0
-    while token := _TOKEN.search(text, offset):
-        found, offset = token[0], token.end()
-        if found == "\n":
-            line += 1
-            if depth == 0:
-                return offset
-        elif found in "[{":
-            depth += 1
-        elif found in "]}":
-            depth -= 1
-        elif found[0] in "\"'":
-            if key and depth == 1:
-                lines.setdefault(f"{key}[{entry}]", line)
-                entry += 1
-            if len(found) == 3 and found in ('"""', "'''"):
-                closed = _LONG_STRING[found].match(text, offset)
-                end = closed.end() if closed else len(text)
-                line += text.count("\n", offset, end)
-                offset = end
-    return len(text)
-
-
-def _name(key: str) -> str:
-    return ".".join(part.strip("\"'") for part in _PART.findall(key))
 
 
 @lru_cache(maxsize=4096)

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 from packaging.version import InvalidVersion, Version
 
+from envwright.declarations.document import key_lines
 from envwright.declarations.problem import DeclarationError, Problem
 from envwright.files.atomic_write import write_whole
-from envwright.packages.pyproject import key_lines
 
 if TYPE_CHECKING:
     from pathlib import Path

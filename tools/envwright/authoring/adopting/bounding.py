@@ -18,8 +18,9 @@ from packaging.utils import canonicalize_name
 from packaging.version import Version
 
 from envwright.authoring.new.render import REQUIRES, REQUIRES_PYTHON
+from envwright.declarations.document import key_lines
 from envwright.declarations.package import Generation
-from envwright.packages.pyproject import key_lines, readable_requirement
+from envwright.packages.pyproject import readable_requirement
 from envwright.rules.schema.requirements import OLDEST_JUDGED, is_bounded_above, misfit
 
 BELOW: Mapping[Generation, str] = {"v0": "0.4", "v1": "0.5"}

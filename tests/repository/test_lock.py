@@ -147,6 +147,7 @@ def test_lock_row_that_is_invalid_is_a_problem_with_line(tmp_path: Path, row: st
     [
         (("verifiers>=0.4",), ("verifiers>=0.3",), "verifiers>=0.3 was verifiers>=0.4"),
         (("verifiers",), ("verifiers", "Datasets >= 3"), "datasets>=3 is new"),
+        ((), ("verifiers",), "verifiers is new"),
         (("verifiers", "datasets>=3"), ("verifiers",), "datasets>=3 is gone"),
         (("a; python_version<'3'", "a>2"), ("a>2",), 'a>2 was a; python_version < "3", a>2'),
     ],
@@ -156,13 +157,6 @@ def test_stale_lock_names_the_changed_requirement(
 ) -> None:
     problem = mistake(tmp_path, locked(*before), *now)
     assert (problem.line, problem.message, problem.found) == (2, "is out of date", change)
-
-
-def test_stale_lock_without_requirements_in_its_header_is_a_problem(tmp_path: Path) -> None:
-    """The form that earlier versions wrote."""
-    rows = [row for row in locked("verifiers>=0.4").splitlines(keepends=True) if "# requires" not in row]
-    problem = mistake(tmp_path, "".join(rows), "verifiers>=0.3")
-    assert (problem.line, problem.message, problem.found) == (2, "is out of date", "")
 
 
 COMMIT = "0123456789abcdef0123456789abcdef01234567"

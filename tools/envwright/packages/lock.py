@@ -88,7 +88,7 @@ class ParsedLock:
     inputs: str
     line_of_inputs: int
     resolved_from: tuple[str, ...]
-    """The requirements in the header; none in a lock that another tool wrote."""
+    """The requirements in the header."""
     requires_python: str
     mistakes: tuple[tuple[int, str, str], ...]
     """Line, message, found text."""
@@ -293,7 +293,7 @@ def read_lock(folder: Path, root: Path, name: str, pyproject: Pyproject) -> tupl
     if not parsed.inputs:
         problems.append(Problem(file, 1, "has no line `# inputs: sha256:…`", fix=fix))
     elif parsed.inputs != inputs_digest(requires, requires_python):
-        changes = list(_changes(parsed, requires, requires_python)) if parsed.resolved_from else []
+        changes = list(_changes(parsed, requires, requires_python))
         problems.append(Problem(file, parsed.line_of_inputs, "is out of date", found="; ".join(changes), fix=fix))
     if not changes:
         problems += _unsatisfied(pyproject, parsed.by_name, python_used(requires_python), fix)

@@ -77,6 +77,10 @@ class Document:
                 return self.lines[path[:length]]
         return None
 
+    def problem(self, path: Steps, message: str, found: str = "", **more: str) -> Problem:
+        """A problem at a place."""
+        return Problem(self.file, self.line(path), message, place(path), found, **more)
+
 
 def load_document(path: Path, root: Path) -> Document:
     """Read a YAML file; an empty one has `None` for data.

@@ -10,7 +10,7 @@ import re
 import sys
 from typing import TYPE_CHECKING, Any
 
-from envwright.declarations.document import Document, Steps, place
+from envwright.declarations.document import Document, Steps
 from envwright.declarations.endpoints import PRIME_KEY
 from envwright.declarations.package import folder_of
 from envwright.declarations.plugins import TRAINERS, plugins
@@ -44,7 +44,7 @@ def reference_problems(
     """
     return [
         *(
-            _problem(document, ("environments", name), why, name, fix="choose another name")
+            document.problem(("environments", name), why, name, fix="choose another name")
             for name in _mapping(document.data, "environments")
             if (why := reason_against_name(name))
         ),
@@ -74,7 +74,7 @@ def _secret_problems(document: Document, model_keys: Mapping[str, str]) -> Itera
                     fix = f"remove {secret}; what needs a token gets a variable of its own"
                     if secret in model_keys or secret == PRIME_KEY:
                         fix = f"remove {secret}; a model that judges is declared: judge: {{endpoint: …, max_cost: …}}"
-                    yield _problem(document, steps, f"is never passed to {whose}: {why}", secret, fix=fix)
+                    yield document.problem(steps, f"is never passed to {whose}: {why}", secret, fix=fix)
 
 
 def _reason_against_secret(name: str, kind: str, model_keys: Mapping[str, str]) -> str:
@@ -94,7 +94,7 @@ def _gate_problems(document: Document, default_means: tuple[float, float]) -> It
         low, high = both["min_mean"], both["max_mean"]
         if declared and _is_number(low) and _is_number(high) and low >= high:
             where = (*steps, "gates", "distribution", "min_mean" if "min_mean" in declared else "max_mean")
-            yield _problem(document, where, "no mean can be between them", f"min_mean {low}, max_mean {high}")
+            yield document.problem(where, "no mean can be between them", f"min_mean {low}, max_mean {high}")
 
 
 def _run_problems(document: Document) -> Iterator[Problem]:
@@ -109,7 +109,7 @@ def _run_problems(document: Document) -> Iterator[Problem]:
             if backend not in installed:
                 message, near = "is not the trainer of an installed package", nearest(backend, installed)
                 fix = "correct the name, or install the package that brings the trainer beside the tool"
-                yield _problem(document, ("runs", name, "backend"), message, backend, nearest=near, fix=fix)
+                yield document.problem(("runs", name, "backend"), message, backend, nearest=near, fix=fix)
         yield from contradictions(document, ("runs", name), run)
 
 
@@ -121,7 +121,7 @@ def _source_problems(document: Document, run: str, key: Steps, known: list[str])
             steps: Steps = ("runs", run, *key, index, "id")
             near = nearest(used, known)
             fix = "" if near else f"declare it under environments, perhaps as {{hub: owner/{used}@VERSION}}"
-            yield _problem(document, steps, "is not an environment of this registry", used, nearest=near, fix=fix)
+            yield document.problem(steps, "is not an environment of this registry", used, nearest=near, fix=fix)
 
 
 def _size_problems(document: Document, name: str, run: Mapping[str, Any]) -> Iterator[Problem]:
@@ -130,9 +130,7 @@ def _size_problems(document: Document, name: str, run: Mapping[str, Any]) -> Ite
         message = "is not a multiple of group_size, so a group would be split"
         message += _other_line(document, ("runs", name, "group_size"))
         near = max(group, round(batch / group) * group)
-        yield _problem(
-            document, ("runs", name, "batch_size"), message, f"{batch}, {group} per group", nearest=str(near)
-        )
+        yield document.problem(("runs", name, "batch_size"), message, f"{batch}, {group} per group", nearest=str(near))
 
 
 def contradictions(document: Document, run: Steps, declared: Mapping[str, Any]) -> Iterator[Problem]:
@@ -140,7 +138,7 @@ def contradictions(document: Document, run: Steps, declared: Mapping[str, Any]) 
     for key, other, message in _pairs(declared):
         found = f"{_shown(declared, key)}; {_shown(declared, other)}"
         steps = (*run, *key.split("."))
-        yield _problem(document, steps, message + _other_line(document, (*run, *other.split("."))), found)
+        yield document.problem(steps, message + _other_line(document, (*run, *other.split("."))), found)
 
 
 def _pairs(run: Mapping[str, Any]) -> Iterator[tuple[str, str, str]]:
@@ -190,12 +188,6 @@ def _mapping(data: Any, *steps: str | int) -> Mapping[str, Any]:
 
 def _is_number(value: Any) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
-
-
-def _problem(
-    document: Document, steps: Steps, message: str, found: str = "", nearest: str = "", fix: str = ""
-) -> Problem:
-    return Problem(document.file, document.line(steps), message, place(steps), found, nearest=nearest, fix=fix)
 
 
 def reason_against(name: str) -> str:

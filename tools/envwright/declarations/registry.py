@@ -478,7 +478,7 @@ def _repeated(document: Document, canonical: Mapping[str, str]) -> Iterator[Prob
         if known is not name:
             steps: Steps = ("environments", name)
             message = f"is the same name as {known}, on line {document.line(('environments', known))}"
-            yield Problem(document.file, document.line(steps), message, place(steps), name, fix="keep one of them")
+            yield document.problem(steps, message, name, fix="keep one of them")
 
 
 def _with_names_in_run(run: Any, names: set[str]) -> Any:
@@ -511,10 +511,10 @@ def version_problem(document: Document) -> Problem | None:
         fix = f"install a version {requires.strip()}: {UPGRADE_TOOL}"
         if all(map(_is_exceeded, unmet)):
             fix = f"install a version {requires.strip()}, or change the bound here for all who work on this repository"
-        return Problem(document.file, document.line(("requires",)), message, "requires", requires, fix=fix)
+        return document.problem(("requires",), message, requires, fix=fix)
     if isinstance(declared, int) and declared > FORMAT:
         message = f"is the format of a newer envwright; this is envwright {__version__}, which reads version {FORMAT}"
-        return Problem(document.file, document.line(("version",)), message, "version", str(declared), fix=UPGRADE_TOOL)
+        return document.problem(("version",), message, str(declared), fix=UPGRADE_TOOL)
     return None
 
 

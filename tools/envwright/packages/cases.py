@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import yaml
 from envwright_worker.author_tests.expectation import FORMS, parse_expectation
 
-from envwright.declarations.document import Document, Steps, load_document, place
+from envwright.declarations.document import Document, Steps, load_document
 from envwright.declarations.package import CaseDeclaration
 from envwright.declarations.problem import Problem, nearest
 
@@ -104,7 +104,7 @@ def _expect_problems(document: Document, steps: Steps, expect: Any) -> Iterator[
 
 def _problem(document: Document, steps: Steps, message: str, found: Any = "", **more: str) -> Problem:
     shown = found if isinstance(found, str) else repr(found)
-    return Problem(document.file, document.line(steps), message, place(steps), shown[:120], **more)
+    return document.problem(steps, message, shown[:120], **more)
 
 
 def with_cases(text: str, entries: Sequence[str]) -> str:

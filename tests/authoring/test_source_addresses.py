@@ -50,18 +50,19 @@ def test_source_of_address_is_split_into_its_parts(text: str, source: AnySource,
     assert source_of(text, tmp_path) == source
 
 
-def test_fetch_of_a_folder_that_its_clone_ignores_names_no_commit(tmp_path: Path):
+def test_fetch_of_a_folder_names_the_commit_only_if_that_has_it_as_it_is(tmp_path: Path):
     git(tmp_path, "init", "-q")
-    git(tmp_path, "remote", "add", "origin", ADDRESS)
+    git(tmp_path, "remote", "add", "origin", ADDRESS.replace("example", "ada:secret@example"))
     (tmp_path / ".gitignore").write_text("pulled/\n")
-    for name in ("wordle", "pulled/wordle"):
+    for name in ("wordle", "edited", "pulled/wordle"):
         (tmp_path / name).mkdir(parents=True)
         (tmp_path / name / "pyproject.toml").touch()
     git(tmp_path, "add", "-A")
     git(tmp_path, "commit", "-q", "-m", "first")
-    ours, pulled = (fetch(FolderSource(tmp_path / name), tmp_path, Event()) for name in ("wordle", "pulled/wordle"))
-    assert ours.candidates[0].published == f"{ADDRESS}@{git(tmp_path, 'rev-parse', 'HEAD')}#wordle"
-    assert pulled.candidates[0].published == ""
+    (tmp_path / "edited/pyproject.toml").write_text("# since\n")
+    names = ("wordle", "edited", "pulled/wordle")
+    found = [fetch(FolderSource(tmp_path / name), tmp_path, Event()).candidates[0].published for name in names]
+    assert found == [f"{ADDRESS}@{git(tmp_path, 'rev-parse', 'HEAD')}#wordle", "", ""]
 
 
 @pytest.mark.parametrize(

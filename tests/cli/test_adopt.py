@@ -110,16 +110,6 @@ def test_adopt_folder_declares_locks_and_bounds_environment(
     assert {name for name in adopted if adopted[name] != before.get(name)} == {"pyproject.toml", "requirements.lock"}
 
 
-def test_adopt_takes_readme_with_control_characters_as_it_is(repository: Path, theirs: Path):
-    readme = theirs / "environments/date_arithmetic/README.md"
-    readme.write_bytes(readme.read_bytes() + b"\x0b\x1b[1mBold\x1b[0m\x0c\n")
-    assert adopt(repository, readme.parent) == 0
-    assert (repository / "environments/date_arithmetic/README.md").read_bytes() == readme.read_bytes()
-    text = Repository.load(repository).packages["date-arithmetic"].readme
-    assert text is not None
-    assert text.endswith("[1mBold[0m\n")
-
-
 def test_adopt_reads_a_pyproject_with_a_byte_order_mark(repository: Path, theirs: Path):
     file = theirs / "environments/date_arithmetic/pyproject.toml"
     file.write_text(file.read_text(), encoding="utf-8-sig")
@@ -188,20 +178,6 @@ def test_adopt_git_address_records_the_commit(repository: Path, theirs: Path):
     adopted = repository / "environments/reverse_text"
     assert (adopted / "README.md").read_bytes() == (ROOT / "environments/reverse_text/README.md").read_bytes()
     assert str(theirs.parent) not in (repository / "registry.yaml").read_text()
-
-
-@pytest.mark.slow
-def test_adopt_folder_of_a_clone_records_its_remote_and_commit(repository: Path, theirs: Path):
-    committed(theirs, "v1")
-    git(theirs, "remote", "add", "origin", "https://ada:secret@example.org/acme/games.git")
-    assert adopt(repository, theirs / "environments/date_arithmetic") == 0
-    (theirs / "environments/reverse_text/README.md").write_text("# Changed since\n")
-    assert adopt(repository, theirs / "environments/reverse_text") == 0
-    text = (repository / "registry.yaml").read_text()
-    commit = git(theirs, "rev-parse", "HEAD")
-    where = f"https://example.org/acme/games.git@{commit}#environments/date_arithmetic"
-    assert f"  date-arithmetic:  # adopted from {where}\n" in text
-    assert "  reverse-text:\n" in text
 
 
 @pytest.mark.slow

@@ -313,6 +313,7 @@ def test_migration_skips_and_marks_test_of_old_environment(tmp_path: Path, code:
         ("import verifiers as vf\ndef load_environment():\n    return vf.EnvGroup([])\n", "makes 0 environments"),
         ("def load_environment(:\n", "is not valid Python"),
         ("x = b'é'\n", "is not valid Python"),
+        ("# -*- coding: no-such -*-\n", "is not valid Python"),
         ("{**a for a in b}\n", "is not valid Python"),
         ("x = " + "(" * 5000 + ")" * 5000, "is not valid Python"),
     ],
@@ -355,14 +356,6 @@ def test_migration_keeps_a_parser_with_the_names_that_it_needs(tmp_path: Path, b
     for name, text in files.items():
         lines = [line for line in text.splitlines() if not line.startswith((" ", "#"))]
         assert not [line for line in lines if name.endswith(".py") and "[tag]" in line]
-
-
-def test_migration_of_another_encoding_is_refused_by_name(tmp_path: Path) -> None:
-    package = old_package(tmp_path, "old-one", source_of("r"))
-    module = next(path for path in package.rglob("*.py") if "load_environment" in path.read_text())
-    module.write_bytes(b"# -*- coding: no-such -*-\n" + module.read_bytes())
-    with pytest.raises(NotMovable, match="is not valid Python"):
-        files_of(package, "old-one", "new-one")
 
 
 @pytest.mark.parametrize(

@@ -157,8 +157,3 @@ def test_inspect_hostile_texts_reach_no_terminal_and_stay_json(
         assert "\\x1b[31mred" in shown
     else:
         assert json.loads(shown, parse_constant=pytest.fail)["answer"]["format"] == "label"
-
-
-def test_inspect_missing_source_is_a_usage_error(capsys: pytest.CaptureFixture[str]):
-    assert main(["inspect", "nowhere/at/all.jsonl"]) == 2
-    assert "does not exist" in capsys.readouterr().err

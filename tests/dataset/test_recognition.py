@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from envwright.authoring.dataset.layout import UnreadableExample, chosen, example_of, options_in_text, read_tests
 from envwright.authoring.dataset.profile import advice_on, profiled
-from envwright.authoring.dataset.recognition import NothingToAnswer, Recognised, layout_as, recognise
+from envwright.authoring.dataset.recognition import Recognised, layout_as, recognise
 from envwright.authoring.dataset.source import open_local
 
 DATASETS = Path(__file__).parent / "datasets"
@@ -112,11 +112,6 @@ def test_example_of_several_formulas_keeps_their_dollars(answer: str):
     rows = [(number, {"problem": f"Solve {number}.", "answer": answer}) for number in range(30)]
     found = recognise(rows)
     assert (found.layout.answer, example_of(rows[0][1], found.layout).answer) == ("latex", answer)
-
-
-def test_recognise_rows_without_answers_raises():
-    with pytest.raises(NothingToAnswer):
-        recognise([(1, {"question": "Why?"}), (2, {"question": "When?"})])
 
 
 def test_choice_without_options_is_cautioned_against() -> None:

@@ -57,11 +57,6 @@ def test_changes_of_rules_include_every_environment_and_the_former_rules(root: P
     assert changed_environments(root, "HEAD").former_rules == {"RWD005": RuleSetting("off", "paraphrases")}
 
 
-def test_changes_include_an_untracked_file(root: Path) -> None:
-    write(root, {"environments/alpha/deep/in/new file.txt": ""})
-    assert touched(root) == {"alpha"}
-
-
 def test_changes_of_file_moved_between_environments_include_both(root: Path) -> None:
     git(root, "mv", "environments/alpha/data/a.txt", "environments/word_sums/a.txt")
     commit(root)

@@ -189,10 +189,13 @@ def test_package_file_that_is_broken_is_named(tmp_path: Path, name: str, content
     assert files == {f"environments/sums/{name}"}
 
 
-def test_readme_in_another_encoding_is_read(tmp_path: Path) -> None:
-    folder = write_environment(tmp_path, "sums", {"README.md": "It\u2019s sums\n".encode("cp1252")})
-    reading = read_package(folder, tmp_path)
-    assert (reading.problems, reading.package and reading.package.readme) == ((), "It\udc92s sums\n")
+@pytest.mark.parametrize(
+    ("content", "text"),
+    [("It\u2019s sums\n".encode("cp1252"), "It\udc92s sums\n"), (b"\x0b\x1b[1mBold\x1b[0m\x0c\n", "[1mBold[0m\n")],
+    ids=["another encoding", "control characters"],
+)
+def test_readme_is_read_as_its_readers_see_it(tmp_path: Path, content: bytes, text: str) -> None:
+    assert sound(tmp_path, {"README.md": content}).readme == text
 
 
 def test_package_link_outside_repository_stops_reading(tmp_path: Path) -> None:

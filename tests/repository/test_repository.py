@@ -10,12 +10,6 @@ from envwright.packages.repository import Repository
 from sample_repository import PYPROJECT, only, refused, write, write_environment, write_repository
 
 
-def test_repository_packages_follow_registry_order(tmp_path: Path) -> None:
-    repository = Repository.load(write_repository(tmp_path, "word-sums", "alpha"))
-    assert list(repository.packages) == ["word-sums", "alpha"]
-    assert repository.packages["word-sums"].folder == tmp_path / "environments/word_sums"
-
-
 def test_repository_ignores_other_files_beside_environments(tmp_path: Path) -> None:
     write_repository(tmp_path, "sums")
     write(

@@ -208,7 +208,11 @@ def test_adopt_hub_version_that_does_not_exist_is_refused(
 def test_adopt_unregistered_folder_keeps_it_in_place(repository: Path, theirs: Path):
     place = repository / "environments/reverse_text"
     shutil.copytree(theirs / "environments/reverse_text", place)
+    results = repository / "outputs/evals/reverse-text--m/1a/results.jsonl"
+    results.parent.mkdir(parents=True)
+    results.write_text("{}\n")
     assert adopt(repository, place) == 0
+    assert not (place / "outputs").exists(), "the repository has these results already"
     assert "reverse-text" in Repository.load(repository).packages
     assert (place / ".venv/pyvenv.cfg").exists()
     assert sorted(path.name for path in place.parent.iterdir()) == ["number_guess", "reverse_text", "word_problems"]

@@ -43,6 +43,7 @@ from envwright.observing.exploration import commit_of, explored
 from envwright.observing.facts_cache import remembered
 from envwright.observing.observation_request import ObservationRequest
 from envwright.observing.verdicts import ValidationRequest
+from envwright.packages.content import list_content
 from envwright.packages.git import git
 from envwright.packages.repository import ENVIRONMENTS_FOLDER
 from envwright.reports.result import EnvironmentResult
@@ -388,10 +389,9 @@ def _complete(adoption: Adoption, ready: Path, target: Path, undo: ExitStack) ->
     if adoption.replaces is not None and adoption.replaces != target.resolve():
         adoption.replaces.rename(target)
         undo.callback(target.rename, adoption.replaces)
-    for file in sorted(path for path in ready.rglob("*") if path.is_file() and not path.is_symlink()):
-        name = file.relative_to(ready)
-        original = adoption.originals.get(name.as_posix(), b"")
-        if digest_of(file) != original:
+    for name in list_content(ready, ready).files:  # without the results of evaluations, which the repository has
+        file, original = ready / name, adoption.originals.get(name, b"")
+        if not file.is_symlink() and digest_of(file) != original:
             if digest_of(target / name) not in (original, digest_of(file)):
                 raise RepositoryChanged(f"{adoption.folder}/{name}")
             write_undoable(target / name, file.read_bytes(), undo)

@@ -15,6 +15,7 @@ from envwright.packages import model_replies
 from envwright.packages.model_replies import (
     UNREADABLE,
     copy_results,
+    files_left_by_verifiers,
     read_results,
     replies_by_task,
     result_files,
@@ -79,6 +80,11 @@ def test_results_are_found_where_verifiers_leaves_them(package: Package, tmp_pat
         path.parent.mkdir(parents=True)
         path.write_text("")
     assert result_files(package) == [tmp_path / place]
+
+
+def test_package_at_the_root_of_a_machine_has_no_results():
+    """As in a container, whose only folder it is."""
+    assert files_left_by_verifiers(Path("/no-such-package"), {"small-sums"}) == []
 
 
 def test_results_outside_of_the_repository_are_not_read(package: Package, tmp_path_factory: pytest.TempPathFactory):

@@ -96,7 +96,7 @@ def files_of_results(package: Package) -> tuple[str, ...]:
 
 def files_left_by_verifiers(folder: Path, names: Collection[str]) -> list[Path]:
     """Results below `outputs/` of a package's folder and of its repository, the newest first."""
-    root, ours = folder.parents[1], set(map(plain_name, names))
+    root, ours = folder.parent.parent, set(map(plain_name, names))
     found: dict[Path, float] = {}
     for base in (folder, root):
         for pattern in ("outputs/evals/*/*", "outputs/*/*", "outputs/*"):

@@ -6,6 +6,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from datetime import date
+from decimal import Decimal
 from typing import Any
 
 import pytest
@@ -111,6 +113,12 @@ SHAPES: dict[str, tuple[Callable[[int], Row], str, str]] = {  # row by its numbe
     ),
     "pairs of numbers are lists": (
         lambda i: {"question": f"Which are the roots of {i}?", "answer": f"{i}, {-i}"}, "list", "5|-5",
+    ),
+    "dates of Parquet": (
+        lambda i: {"question": f"When was {i}?", "answer": date(2000 + i, 1, 2)}, "text", "2005-01-02",
+    ),
+    "decimals of Parquet, each in a list": (
+        lambda i: {"question": f"What costs {i}?", "answer": [Decimal(f"{i}.50")]}, "number", "5.50",
     ),
     "fractions among numbers": (
         lambda i: {"question": f"What share is {i}?", "answer": f"{i}/7" if i % 7 else str(i // 7)}, "latex", "5/7",

@@ -18,6 +18,7 @@ from envwright.authoring.dataset.source import DatasetRow
 from envwright.authoring.dataset.values import (
     DEFINITIONS,
     LETTERS,
+    SCALARS,
     USUAL_CHOICES,
     as_boolean,
     as_code,
@@ -228,7 +229,7 @@ def unwrapped(value: Any) -> Any:
 
 def alone(value: Any) -> Any:
     """The element of a list of one; other values unchanged."""
-    if isinstance(value, list) and len(value) == 1 and isinstance(value[0], (str, int, float)):
+    if isinstance(value, list) and len(value) == 1 and isinstance(value[0], SCALARS):
         return value[0]
     return value
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import datetime
 import json
 import math
 import re
@@ -41,6 +42,9 @@ LONGEST_NUMBER = 27
 LONGEST_ELEMENT = 5
 """Words; longer parts between commas are clauses of a sentence and not elements of a list."""
 _BRACKETS = {"[": "]", "{": "}", "(": ")"}
+OF_PARQUET = (Decimal, datetime.date, datetime.time)
+"""Single values that JSON lacks."""
+SCALARS = (str, int, float, *OF_PARQUET)
 DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 """What has a name and a body in a Python program."""
 
@@ -53,17 +57,17 @@ def is_missing(value: Any) -> bool:
 
 
 def text_of(value: Any) -> str:
-    """A value as text: text itself, numbers as written, anything else as JSON."""
+    """A value as text: text itself, numbers, dates and times as written, anything else as JSON."""
     if isinstance(value, str):
         return value.strip()
     if isinstance(value, float) and value.is_integer() and abs(value) < 1e15:
         return str(int(value))
-    return json.dumps(value, ensure_ascii=False, default=str)
+    return str(value) if isinstance(value, OF_PARQUET) else json.dumps(value, ensure_ascii=False, default=str)
 
 
 def as_number(value: Any) -> str | None:
     """A number in digits, without separators, currency or plus sign."""
-    if isinstance(value, bool) or not isinstance(value, (int, float, str)):
+    if isinstance(value, bool) or not isinstance(value, (int, float, str, Decimal)):
         return None
     text = text_of(value).rstrip(".%").rstrip()
     if not re.search(r"\d", text) or not _NUMBER.fullmatch(text):
@@ -121,7 +125,7 @@ def as_list(value: Any) -> list[str] | None:
     """
     found = parsed(value)
     if isinstance(found, list):
-        flat = all(isinstance(one, (str, int, float)) for one in found)
+        flat = all(isinstance(one, SCALARS) for one in found)
         return [text_of(one) for one in found] if flat else None
     if not isinstance(value, str) or _is_python(value):
         return None

@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 from types import SimpleNamespace
 
+import datasets
 import pytest
 from dataset_hub import COMMIT, ROWS, dataset_hub
 from datasets.exceptions import DataFilesNotFoundError
@@ -81,3 +82,13 @@ def test_open_hub_dataset_without_data_is_not_reported_as_offline(monkeypatch: p
     monkeypatch.setattr("datasets.load_dataset", found)
     with pytest.raises(SourceProblem, match=re.escape(f"cannot be read: DataFilesNotFoundError: {message}")):
         open_hub("acme/offline-transcripts", "main")
+
+
+def test_open_hub_reads_labels_and_lists_of_labels_by_name(monkeypatch: pytest.MonkeyPatch):
+    label = datasets.ClassLabel(names=["joy", "fear"])
+    features = datasets.Features({"mood": label, "moods": datasets.Sequence(label)})
+    rows = datasets.Dataset.from_dict({"mood": [1, -1], "moods": [[0, 1], []]}, features=features)
+    monkeypatch.setattr("huggingface_hub.HfApi.dataset_info", lambda *_, **__: SimpleNamespace(sha="0", card_data=None))
+    monkeypatch.setattr("datasets.load_dataset", lambda *_, **__: {"train": rows})
+    (split,) = open_hub("acme/moods", "main").splits
+    assert list(split.rows()) == [{"mood": "fear", "moods": ["joy", "fear"]}, {"mood": -1, "moods": []}]

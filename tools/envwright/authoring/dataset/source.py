@@ -303,17 +303,21 @@ def _only_config(datasets: Any, name: str, commit: str) -> str:
 
 
 def _rows_of_hub(name: str, commit: str, split: Any) -> Iterator[DatasetRow]:
-    """Rows, with the names of labels instead of their numbers."""
-    features = split.features or {}
-    named: dict[str, Callable[[int], str]] = {
-        column: feature.int2str for column, feature in features.items() if hasattr(feature, "int2str")
-    }
+    """Rows, with the names of labels instead of their numbers, also in lists."""
+    named: dict[str, Callable[[int], str]] = {}
+    for column, feature in (split.features or {}).items():
+        label = getattr(feature, "feature", feature)
+        if hasattr(label, "int2str"):
+            named[column] = label.int2str
+
+    def with_names(column: str, value: Any) -> Any:
+        if isinstance(value, list):
+            return [with_names(column, each) for each in value]
+        return named[column](value) if isinstance(value, int) and value >= 0 else value
+
     with _explained(name, commit):
         for row in split:
-            yield {
-                column: named[column](value) if column in named and isinstance(value, int) and value >= 0 else value
-                for column, value in row.items()
-            }
+            yield {column: with_names(column, row[column]) if column in named else row[column] for column in row}
 
 
 @contextmanager

@@ -39,8 +39,9 @@ def test_with_entry_inserts_before_the_comment_of_the_next(name: str, before: st
     assert text.replace(entry, "") == REGISTRY
 
 
-def test_with_entry_stays_before_the_comment_behind_the_block():
-    text = "environments:\n  apples: {}\n\n# runs:\n#   first: {}\n"
+@pytest.mark.parametrize("behind", ["\n# runs:\n#   first: {}\n", "\n# runs: {}", "runs: {}\n", "runs: {}"])
+def test_with_entry_stays_before_what_is_behind_the_block(behind: str):
+    text = f"environments:\n  apples: {{}}\n{behind}"
     assert with_entry(text, "bananas", []) == text.replace("apples: {}\n", "apples: {}\n  bananas: {}\n")
 
 

@@ -46,7 +46,8 @@ def with_entry(
     marks = [(key.value, key.start_mark) for key, _ in environments.value]
     place = next((mark.line for other, mark in marks if other > name), None)
     if place is None:
-        place = environments.end_mark.line if text.endswith("\n") else len(lines)
+        end = environments.end_mark
+        place = end.line + (end.column > 0)  # within the last line, where that has no line end
         # what stands behind the block, such as the commented runs of `init`, stays behind it
         while lines[place - 1].startswith("#") or not lines[place - 1].strip():
             place -= 1

@@ -148,12 +148,22 @@ class Planted:
     def module(self) -> str:
         return f"suite_{self.name}_{self.generation}"
 
+    @property
+    def _above(self) -> str:
+        """The code above the functions, with `grade` where they call it."""
+        source = textwrap.dedent(self.source)
+        return source if self.functions is not None or "def grade(" in source else f"{source}\n\n{EXACT}\n"
+
+    @property
+    def own_code(self) -> str:
+        """The code that is not the same in all environments, for a reader."""
+        parts = (self._above, textwrap.dedent(self.functions or ""), textwrap.dedent(self.beside))
+        return "\n\n".join(part.strip() for part in parts if part.strip())
+
     def code(self) -> str:
         """The module's text."""
         v1 = self.generation == "v1"
-        head = COMMON.lstrip().replace("{version}", ".v1" if v1 else "") + textwrap.dedent(self.source)
-        if self.functions is None and "def grade(" not in head:
-            head += f"\n\n{EXACT}\n"
+        head = COMMON.lstrip().replace("{version}", ".v1" if v1 else "") + self._above
         rows = [dict(row) for row in self.rows]
         given = textwrap.dedent(self.functions) if self.functions is not None else GRADED_V1 if v1 else GRADED_V0
         given += textwrap.dedent(self.beside)

@@ -187,9 +187,8 @@ def _planted(tests: Path) -> dict[str, list[tuple[str, str]]]:
     """Rule → name and code of the rewards that the tests plant for it, the shortest first."""
     found: dict[str, list[tuple[str, str]]] = {}
     for each in _module(tests / "defects", "table").DEFECTS:
-        code = "\n\n".join(textwrap.dedent(part).strip() for part in (each.source, each.functions or "") if part)
-        for rule in each.rules if code else ():
-            found.setdefault(rule, []).append((each.name.replace("_", " "), code))
+        for rule in each.rules:
+            found.setdefault(rule, []).append((each.name.replace("_", " "), each.own_code))
     return {rule: sorted(several, key=lambda one: len(one[1])) for rule, several in found.items()}
 
 

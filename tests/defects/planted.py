@@ -157,8 +157,8 @@ class Planted:
     @property
     def own_code(self) -> str:
         """The code that is not the same in all environments, for a reader."""
-        parts = (self._above, textwrap.dedent(self.functions or ""), textwrap.dedent(self.beside))
-        return "\n\n".join(part.strip() for part in parts if part.strip())
+        parts = (self._above, self.functions or "", self.beside, self.taskset or "", self.more)
+        return "\n\n".join(textwrap.dedent(part).strip() for part in parts if part.strip())
 
     def code(self) -> str:
         """The module's text."""

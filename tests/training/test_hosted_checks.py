@@ -17,7 +17,7 @@ from envwright.release.ledger import LedgerEntry, ReleaseLedger, ReleaseResult
 from envwright.release.plan import Desired, ReleaseStep
 from envwright.system.workspace import Workspace
 from envwright.training.declared_runs import DeclaredRun
-from envwright.training.hosted_checks import PlatformCheck, platform_check, schema_of
+from envwright.training.hosted_checks import PlatformCheck, platform_check
 from envwright.training.submit import Platform, RunIdentity
 from envwright.training.trainers import compile_run
 from envwright.training.trainers.trainer import CompileRequest, Environment
@@ -145,11 +145,6 @@ def test_declared_schema_that_the_platforms_commit_does_not_have_is_refused(plat
         "registry.yaml:7: schema: later is declared, and the platform's prime-rl 559b44772 has august; leave it out"
     )
     assert checked(declared(schema="portable"), naming(platform, SCHEMA_COMMIT, tmp_path)).refusal == ""
-
-
-def test_schema_of_a_commit_is_known_by_its_table() -> None:
-    assert schema_of(SCHEMA_COMMIT) == "august"
-    assert schema_of("0" * 40) is schema_of("") is None
 
 
 RUN = """runs:

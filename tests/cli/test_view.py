@@ -6,6 +6,7 @@ import http.client
 import json
 import os
 import re
+import resource
 import signal
 import subprocess
 import sys
@@ -34,6 +35,30 @@ def conversations(path: Path) -> tuple[list[dict], list[dict]]:
         return unpacked(opened.index())["rows"], [
             one for number in range(opened.parts) for one in unpacked(opened.part(number))
         ]
+
+
+@pytest.fixture
+def many(tmp_path: Path) -> Path:
+    """The rollouts of a run, one file for each step."""
+    for step in range(40):
+        (tmp_path / f"step_{step}").mkdir()
+        (tmp_path / f"step_{step}" / "results.jsonl").write_text(f"{V0_LINE}\n")
+    return tmp_path
+
+
+def test_more_files_than_the_limit_of_the_shell_are_read(many: Path) -> None:
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (len([*Path("/proc/self/fd").iterdir()]) + 20, hard))
+    try:
+        assert len(conversations(many)[0]) == 40
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+def test_more_files_than_the_system_opens_are_refused(many: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(resource, "getrlimit", lambda _: (200, 200))
+    with pytest.raises(NoTranscripts, match=r"40 files are more than this system opens at once \(200\)"):
+        conversations(many)
 
 
 def test_v0_results_show_prompt_answer_and_scores_without_weights() -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import gzip
 import json
 import os
+import resource
 import zlib
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -51,6 +52,8 @@ from envwright.text.plain_data import foreign_json, json_object
 PART_BYTES, PART_LINES = 512_000, 50
 """The bytes after which a part ends, and its most lines."""
 MOST_UNPACKED = 8 * 2**30
+SPARE_FILES = 256
+"""Files that this process may open beside those that are shown, which stay open."""
 ENDINGS = (".jsonl", ".jsonl.gz", ".json")
 MESSAGES = ("messages", "completion", "conversation", "trajectory")
 """The keys under which objects of unknown formats have their conversation."""
@@ -180,6 +183,7 @@ def opened_transcripts(paths: Sequence[Path]) -> Iterator[TranscriptFiles]:
             f"{', '.join(f'*{ending}' for ending in ENDINGS[:2])}; name a .json file itself"
         )
     found = list(dict.fromkeys(chain.from_iterable(held.values())))
+    _allow_open_files(len(found))
     base = Path(os.path.commonpath([file.absolute().parent for file in found]))
     with ExitStack() as stack:
         scratch = stack.enter_context(temporary_scratch("view"))
@@ -198,6 +202,16 @@ def opened_transcripts(paths: Sequence[Path]) -> Iterator[TranscriptFiles]:
             first = [f"; the first problem: {problem.place} {problem.message}" for problem in opened.problems[:1]]
             raise NoTranscripts(f"{', '.join(map(str, found))}: no rollout can be read{''.join(first)}")
         yield opened
+
+
+def _allow_open_files(count: int) -> None:
+    """Raise this process's own limit, usually 1,024: a run has a file for each step. Raises `NoTranscripts`."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = count + SPARE_FILES
+    if hard != resource.RLIM_INFINITY and hard < wanted:
+        raise NoTranscripts(f"{count:,} files are more than this system opens at once ({hard:,}): name fewer of them")
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
 
 
 def files_in(path: Path) -> Iterator[Path]:

@@ -282,7 +282,7 @@ def capital_of(country: str) -> str:
 
 def looked_up(completion, info, **_):
     called = any(message.get("tool_calls") for message in completion)
-    return float(called and completion[-1]["content"].strip() == CAPITALS[info["place"]])
+    return float(called and (completion[-1]["content"] or "").strip() == CAPITALS[info["place"]])
 ''',
     "vf.Rubric(funcs=[looked_up])",
     environment="vf.ToolEnv",

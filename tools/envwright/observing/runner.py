@@ -34,7 +34,7 @@ from envwright.reports.printing import open_progress
 from envwright.reports.progress import RunProgress
 from envwright.reports.result import EnvironmentResult, StageFailure, broken_result, undeclared_result
 from envwright.reports.spill_list import SpilledResults
-from envwright.rules.schema.declaration import declaration_findings
+from envwright.rules.schema.metadata import declaration_findings
 from envwright.system.capacity import available_memory, usable_cores
 from envwright.system.file_lock import alone
 from envwright.system.subprocesses import Interrupted, ProgramFailed, terminated_like_interrupted

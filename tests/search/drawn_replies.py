@@ -1,24 +1,20 @@
 """A digest of the candidates of searches, in order: a program of its own, so that Python's hash seed can be another.
 
-Arguments: a folder to write to, and the folder of hypothesis.
+Argument: a folder to write to.
 """
 
 from __future__ import annotations
 
 import hashlib
-import os
 import sys
 from pathlib import Path
 from typing import Any
 
 if __name__ == "__main__":
-    sys.path.append(sys.argv[2])
-    from envwright_worker.search import properties
     from envwright_worker.search.grading import CandidateGrader
     from rewards_to_search import LISTS, SOUND, WORDS
     from searches_in_process import searched_in_process
 
-    properties.prepare(os.devnull)
     tried: list[str] = []
     grade = CandidateGrader.grade
 
@@ -29,5 +25,5 @@ if __name__ == "__main__":
     CandidateGrader.grade = noted  # type: ignore[method-assign]
     for one in SOUND:
         if one.answers in (LISTS, WORDS):
-            searched_in_process(one, Path(sys.argv[1]), evaluations=1500, hypothesis=True)
+            searched_in_process(one, Path(sys.argv[1]), evaluations=1500)
     print(len(tried), hashlib.sha256(repr(tried).encode()).hexdigest())

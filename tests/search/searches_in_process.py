@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from envwright.observing.stages.search import EVALUATIONS
 from envwright_worker.effort import ProcessorBudget
 from envwright_worker.search.coverage import Coverage
 from envwright_worker.search.exploit_search import ExploitSearch, SearchInput
@@ -49,9 +50,7 @@ def probe_tasks_for(planted: Planted) -> list[ProbeTask]:
     return probe_tasks_of(tasks, planted.type, planted.tolerance, PROBE_TASKS)
 
 
-def searched_in_process(
-    planted: Planted, folder: Path, *, evaluations: int = 3000, hypothesis: bool = False
-) -> SearchOutcome:
+def searched_in_process(planted: Planted, folder: Path, *, evaluations: int = EVALUATIONS) -> SearchOutcome:
     path = folder / "rewards.py"
     path.write_text(planted.source)
     code: dict[str, Any] = {}
@@ -73,8 +72,6 @@ def searched_in_process(
     coverage = Coverage(lambda name: "rewards.py" if name == str(path) else None)
     prompts = [planted.prompt(probe.task.index) for probe in probes]
     looked: list[bool] = []
-    search_input = SearchInput(
-        probes, prompts, planted.type, planted.tolerance, 0, lambda: hypothesis, looked=lambda: looked.append(True)
-    )
+    search_input = SearchInput(probes, prompts, planted.type, planted.tolerance, 0, looked=lambda: looked.append(True))
     ended, finds = ExploitSearch(search_input, grader, coverage).run()
     return SearchOutcome(ended, finds, grader, coverage, bool(looked))

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 import pytest
 from envwright_worker.adapters.adapter import calls_rewards
 from envwright_worker.effort import ProcessorBudget
-from envwright_worker.search import properties
 from envwright_worker.search.coverage import ALL_WATCHED, Coverage
 from envwright_worker.search.exploit_search import LONGEST, Evolution, ExplanationContext, explained, shortest
 from envwright_worker.search.grading import CandidateGrader, Graded, Spent
@@ -54,7 +53,6 @@ def test_constants_skip_docstrings() -> None:
     assert "follows" in constants.strings
     assert constants.strings["therefore"] == "rewards.py:6"
     assert "37" in constants.numbers
-    assert any("ans:" in pattern for pattern in constants.patterns)
     assert not any("docstring" in text for text in constants.strings)
 
 
@@ -76,13 +74,6 @@ def test_evolution_is_seeded_and_bounded() -> None:
     assert broods[0] == broods[1]
     assert len(set(broods[0])) > 200
     assert max(map(len, broods[0])) <= LONGEST
-
-
-@pytest.mark.usefixtures("hypothesis")
-def test_samples_match_patterns_of_source() -> None:
-    texts = properties.samples([r"ans: \d{2}", "(unclosed"], seed=1)
-    assert texts
-    assert all(text.startswith("ans: ") for text in texts)
 
 
 def a_step(value: int) -> int:

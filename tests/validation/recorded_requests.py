@@ -15,7 +15,7 @@ from envwright.facts.observed import Facts, StartMode
 from envwright.observing import stage
 from envwright.observing.collected_facts import ProgressListener
 from envwright.observing.observation_request import ObservationRequest
-from envwright.observing.stages import rollouts, search
+from envwright.observing.stages import rollouts
 from envwright.system.workspace import Workspace
 from unpacked_environments import observe_unpacked
 
@@ -79,19 +79,11 @@ class Recorded:
         return iter(())
 
 
-class VirtualEnvironmentStub:
-    """The folder in place of hypothesis."""
-
-    site_packages = Path("/nowhere/search")
-    unicode = Path("/nowhere/unicode")
-
-
 class RecordedObservations:
     """Observes `PACKAGE` with recorded processes."""
 
     def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(stage, "environment_processes", Recorded)
-        monkeypatch.setattr(search, "search_toolbox", lambda *_: VirtualEnvironmentStub())
         monkeypatch.setattr(rollouts, "seat_harness", lambda *_, **__: None)
         monkeypatch.setenv("SUMS_API_KEY", "a")
         monkeypatch.setenv("OTHER_KEY", "b")

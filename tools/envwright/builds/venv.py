@@ -70,7 +70,7 @@ _NEEDS_BUILD = re.compile(r"uilding source distributions|o usable wheel|--no-bui
 
 ENDPOINT_LOCK = TOOL_LOCKS / "endpoint.lock"
 TESTS_LOCK = TOOL_LOCKS / "tests.lock"
-"""pytest with its usual plugins, and hypothesis, with which the gates search too."""
+"""pytest with its usual plugins, and hypothesis."""
 
 
 @dataclass(frozen=True)
@@ -105,7 +105,7 @@ def environment_venv(
 
 
 def toolbox_for(package: Package, workspace: Workspace, stop: threading.Event) -> VirtualEnvironment:
-    """The tools of the author's tests and of the search, for the package's Python. Raises the errors of `venv_for`."""
+    """The tools of the author's tests, for the package's Python. Raises the errors of `venv_for`."""
     return venv_for(TESTS_LOCK, workspace, stop, interpreter=interpreter_for(package.requires_python))
 
 

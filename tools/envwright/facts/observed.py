@@ -531,7 +531,7 @@ class Exploit:
     """The exploited weakness, in a word or two: `several tags`, `part of a number`, `length`."""
     explanation: str
     reply: str
-    found_by: Literal["made wrong", "seeds", "properties", "evolution"]
+    found_by: Literal["made wrong", "seeds", "evolution"]
     found_length: int
     """The reply's length before it was shortened."""
     earned: tuple[Earned, ...]

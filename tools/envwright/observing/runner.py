@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from functools import partial
 from importlib import import_module
 
-from envwright.builds.venv import environment_venv
+from envwright.builds.venv import environment_venv, toolbox_for
 from envwright.builds.wheel import built_wheel, expected_wheel
 from envwright.declarations.package import Package, folder_of
 from envwright.declarations.registry import EnvironmentEntry
@@ -25,7 +25,6 @@ from envwright.observing.observation import Observer
 from envwright.observing.observation_request import ObservationRequest
 from envwright.observing.scheduling import Timing, expected_timings, in_order, next_to_start, remember_timing
 from envwright.observing.stages.recordings import with_recordings
-from envwright.observing.stages.search import search_toolbox
 from envwright.observing.store.settings import StoreSettings
 from envwright.observing.templates import LockTemplates
 from envwright.observing.verdicts import ValidationRequest, are_in_the_cache, judged, keep, remembered_result
@@ -229,7 +228,7 @@ def _prepare(request: ValidationRequest, name: str, stop: threading.Event) -> No
                 built_wheel(package, request.workspace, stop)
             environment_venv(package, request.workspace, stop, imported=False)
             if request.observation.wants_whole_gate:
-                search_toolbox(package, request.workspace, stop)
+                toolbox_for(package, request.workspace, stop)
 
 
 def _import_late() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -15,7 +14,6 @@ from envwright_worker.failures import OutOfTime
 from envwright_worker.messages import Message, says, text_of
 from envwright_worker.policies.answers import answer_of, find_payload
 from envwright_worker.policies.table import oracle
-from envwright_worker.search import properties
 from envwright_worker.search.coverage import Coverage
 from envwright_worker.search.exploit_search import ExploitSearch, SearchInput
 from envwright_worker.search.grading import TOLERANCE, CandidateGrader, Spent
@@ -152,7 +150,6 @@ class _Work:
             self._session.policies.answer.type,
             self._session.policies.answer.tolerance,
             request["seed"],
-            self._with_hypothesis,
             self._request["replies"],
             lambda: self._session.channel.item("looked", {}),
         )
@@ -176,14 +173,6 @@ class _Work:
                 for probe, gold in zip(self._probe_tasks, grader.golds, strict=True)
             ],
         }
-
-    def _with_hypothesis(self) -> bool:
-        sys.path.append(self._request["toolbox"])
-        try:
-            properties.prepare(self._request["unicode"])
-        except ImportError:
-            return False
-        return True
 
     def _meet_gold(self, grader: CandidateGrader) -> None:
         """Keep the tasks on which the reference reply earns more than an empty one."""

@@ -6,6 +6,6 @@ A find depends on relations of answers, not on the form of a reply:
   both.
 - A reply that is made from the reference reply so that it must be wrong earns as much as it.
 
-`exploit_search` combines the parts: `seeds` has the first replies of attackers, `properties` draws replies from
-hypothesis, and `coverage` reports which replies reached new lines of the reward's code.
+`exploit_search` combines the parts: `seeds` has the first replies of attackers, and `coverage` reports which replies
+reached new lines of the reward's code.
 """

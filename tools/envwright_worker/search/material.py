@@ -24,8 +24,6 @@ FILLER = "x"
 """Placeholder of reasoning: a form needs text there, but none of a task."""
 LONGEST = 80
 MOST = 60
-_PATTERN_CALLS = {"compile", "search", "match", "fullmatch", "findall", "finditer", "sub", "split"}
-_PATTERN_MARKS = re.compile(r"\\[dwsbS]|\.[*+]|\[\^|\(\?|[)\]][*+?]")
 
 
 @dataclass(frozen=True)
@@ -163,25 +161,22 @@ def form_of(gold: str, answer: str | None = None) -> AnswerForm:
 
 @dataclass(frozen=True)
 class Constants:
-    """Strings, numbers and regular expressions, with the places of strings."""
+    """Strings and numbers, with the places of strings."""
 
     strings: Mapping[str, str]
     """Text → `file:line`."""
     numbers: tuple[str, ...] = ()
-    patterns: tuple[str, ...] = ()
 
 
 def constants_of(files: Mapping[str, str]) -> Constants:
     """The constants in source files, name → text; docstrings and whole prompts are left out."""
     strings: dict[str, str] = {}
     numbers: dict[str, None] = {}
-    patterns: dict[str, None] = {}
     for name, text in files.items():
         try:
             tree = ast.parse(text)
         except (SyntaxError, ValueError, RecursionError, MemoryError):
             continue
-        patterns |= dict.fromkeys(_patterns(tree))
         for node in _constants(tree):
             value = node.value
             if isinstance(value, str) and value.strip() and len(value) <= LONGEST:
@@ -191,7 +186,7 @@ def constants_of(files: Mapping[str, str]) -> Constants:
             elif isinstance(value, (int, float)) and not isinstance(value, bool):
                 numbers.setdefault(f"{value:g}" if isinstance(value, float) else str(value))
     kept = dict(list(strings.items())[:MOST])
-    return Constants(kept, tuple(numbers)[:MOST], tuple(patterns)[:MOST])
+    return Constants(kept, tuple(numbers)[:MOST])
 
 
 def _constants(tree: ast.AST) -> Iterator[ast.Constant]:
@@ -199,23 +194,3 @@ def _constants(tree: ast.AST) -> Iterator[ast.Constant]:
     for node in ast.walk(tree):
         if isinstance(node, ast.Constant) and id(node) not in docstrings:
             yield node
-
-
-def _patterns(tree: ast.AST) -> Iterator[str]:
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Call) and node.args:
-            called = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
-            text = _text_of(node.args[0]) if called in _PATTERN_CALLS else None
-            if text:
-                yield text
-        elif isinstance(node, ast.Constant) and isinstance(node.value, str) and _PATTERN_MARKS.search(node.value):
-            yield node.value
-
-
-def _text_of(node: ast.expr) -> str | None:
-    """A literal pattern; the fields of an f-string are filled with a findable text."""
-    if isinstance(node, ast.Constant):
-        return node.value if isinstance(node.value, str) else None
-    if isinstance(node, ast.JoinedStr):
-        return "".join(str(part.value) if isinstance(part, ast.Constant) else "x" for part in node.values)
-    return None

@@ -24,7 +24,7 @@ from envwright.packages.vendor.gitignore_parser import parse_gitignore
 from sample_repository import only, write
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
 BASE = {"pyproject.toml": '[project]\nname = "sums"\n', "README.md": "# sums\n", "sums/__init__.py": "ONE = 1\n"}
 
@@ -197,9 +197,18 @@ def test_content_link_that_leads_out_is_a_problem(tmp_path: Path, target: str, m
     assert (problem.file, problem.message, problem.found) == (f"environments/sums/{name}", message, target)
 
 
+@pytest.fixture
+def deep(tmp_path: Path) -> Iterator[Path]:
+    """A folder for levels that pytest's own clean-up does not manage, and that would stay after a failure."""
+    yield tmp_path / "sums"
+    subprocess.run(["rm", "-r", tmp_path / "sums"], check=True)
+
+
 @pytest.mark.parametrize("name", ["data", "recordings"])
-def test_content_of_very_deep_folders_is_read(tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    folder = write(tmp_path / "sums", {**BASE, f"{name}/a": ""})
+def test_content_of_very_deep_folders_is_read(
+    deep: Path, tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = write(deep, {**BASE, f"{name}/a": ""})
     monkeypatch.chdir(folder / name)
     for _ in range(1_100):  # more than Python's recursion, and less than the longest path
         Path("d").mkdir()
@@ -208,7 +217,6 @@ def test_content_of_very_deep_folders_is_read(tmp_path: Path, name: str, monkeyp
     found = list_content(folder, tmp_path).problems
     assert [each.message for each in found] == (["is nested too deeply"] if name == "data" else [])
     assert hub_content_hash(folder)
-    subprocess.run(["rm", "-r", folder], check=True)  # which pytest's own clean-up does not manage
 
 
 def test_content_link_loop_terminates(tmp_path: Path) -> None:

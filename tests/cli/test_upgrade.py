@@ -158,14 +158,6 @@ def test_upgrade_follows_a_file_that_the_team_has_copied(
     assert checked(repository, capsys) == (1, [("new.txt", "update")])
 
 
-def test_upgrade_after_changed_answer_changes_what_depends_on_it(repository: Path, capsys: pytest.CaptureFixture[str]):
-    edit(repository / ANSWERS_FILE, "our-team/envwright@v0", "our-team/envwright@v2")
-    code, changes = checked(repository, capsys)
-    assert (code, (VALIDATE, "update") in changes) == (1, True)
-    assert upgrade(repository) == 0
-    assert "validate.yml@v2" in (repository / VALIDATE).read_text()
-
-
 @pytest.mark.parametrize(
     ("recorded", "installed", "called"),
     [

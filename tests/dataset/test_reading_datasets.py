@@ -21,12 +21,6 @@ def test_profile_has_types_gaps_and_lengths():
     assert column.shortest <= column.typical <= column.longest
 
 
-def test_profile_compares_the_splits_of_a_folder():
-    profile = profiled(open_local(DATASETS / "splits"))
-    assert {split.name: split.rows for split in profile.splits} == {"test": 10, "train": 20}
-    assert profile.overlap("question") == {("test", "train"): 3}
-
-
 def test_profile_sample_is_uniform_and_repeatable(tmp_path: Path):
     file = tmp_path / "large.jsonl"
     file.write_text("".join(f'{{"n": {n}}}\n' for n in range(20_000)))

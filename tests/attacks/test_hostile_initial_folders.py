@@ -165,32 +165,22 @@ def test_place_that_is_not_a_folder_is_refused(kind: str, tmp_path: Path):
     assert not (tmp_path / "nowhere").exists()
 
 
-def test_folder_that_cannot_be_written_stays_empty(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize(
+    ("error", "code"), [(PermissionError(13, "Permission denied"), 4), (KeyboardInterrupt(), 130)], ids=repr
+)
+def test_folder_that_cannot_be_written_whole_stays_empty(
+    error: BaseException, code: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ):
     written = atomic_write.write_whole
 
-    def read_only(path: Path, content: bytes) -> None:
-        if ".github" in path.parts:
-            raise PermissionError(13, "Permission denied", str(path))
-        written(path, content)
-
-    monkeypatch.setattr(atomic_write, "write_whole", read_only)
-    assert init(tmp_path / "root") == 4
-    assert "Permission denied" in capsys.readouterr().err
-    assert files(tmp_path) == []
-
-
-def test_interruption_while_writing_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    written = atomic_write.write_whole
-
-    def interrupted(path: Path, content: bytes) -> None:
+    def write(path: Path, content: bytes) -> None:
         written(path, content)
         if path.name == "CODEOWNERS":
-            raise KeyboardInterrupt
+            raise error
 
-    monkeypatch.setattr(atomic_write, "write_whole", interrupted)
-    assert init(tmp_path / "root") == 130
+    monkeypatch.setattr(atomic_write, "write_whole", write)
+    assert init(tmp_path / "root") == code
+    assert ("Permission denied" in capsys.readouterr().err) == (code == 4)
     assert files(tmp_path) == []
 
 

@@ -191,14 +191,6 @@ def test_hostile_verdict_beside_sound_facts_costs_only_judging(store: Path, read
     assert dict(exchange.refused) == {"signed by a key that is not trusted": 1}
 
 
-def test_store_without_trusted_keys_proves_nothing(store: Path, reader: Machine) -> None:
-    """A pull request can name neither a store nor a key: both are variables of the reader."""
-    with reader.in_use() as request:
-        exchange = received(request, [NAME], reader_of(store).__class__(str(store), {}))
-        assert remembered_result(request, NAME) is None
-    assert exchange.refused.total() == 2
-
-
 def test_registry_cannot_grant_the_variables_of_the_store() -> None:
     assert all(reason_against(name) for name in ("ENVWRIGHT_STORE", "ENVWRIGHT_STORE_KEY", "ENVWRIGHT_STORE_TRUSTS"))
 

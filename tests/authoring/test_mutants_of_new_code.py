@@ -17,8 +17,8 @@ from envwright.authoring.new.cases import framed, gold_of
 from envwright.authoring.new.plan import EnvironmentPlan
 from envwright.authoring.new.render import files_of
 from envwright.cli.new import ANSWERS
-from envwright.observing.mutants import source
-from envwright.observing.mutants.source import mutants_of
+from envwright.observing import mutants
+from envwright.observing.mutants import mutants_of
 from test_generated_code import plan_of
 
 KINDS = ("single-turn", "judge", "code")
@@ -72,7 +72,7 @@ def replies_of(plan: EnvironmentPlan, files: Mapping[str, str]) -> Replies:
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("answer", ANSWERS)
 def test_mutants_of_new_code_are_detected_or_marked(kind: str, answer: str, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(source, "MOST_OF_ONE_CONSTANT", 1_000)  # which of them are made depends on the name
+    monkeypatch.setattr(mutants, "MOST_OF_ONE_CONSTANT", 1_000)  # which of them are made depends on the name
     plan = plan_of("v0", kind, answer)
     files = files_of(plan)
     text = files["my_task/answers.py"]

@@ -7,8 +7,8 @@ from textwrap import dedent
 from typing import TYPE_CHECKING
 
 import pytest
-from envwright.observing.mutants.operators import pattern_mutants
-from envwright.observing.mutants.source import SourceFile, mutants_of
+from envwright.observing.mutants import SourceFile, mutants_of
+from envwright.observing.mutation_operators import pattern_mutants
 
 if TYPE_CHECKING:
     from collections.abc import Collection

@@ -10,7 +10,7 @@ from types import ModuleType, SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from envwright.observing.mutants.source import mutants_of
+from envwright.observing.mutants import mutants_of
 from envwright_worker.effort import BudgetSpent, ProcessorBudget, processor_limit, processor_seconds
 from envwright_worker.failures import OutOfTime
 from envwright_worker.mutation import bench as mutation_bench

@@ -128,7 +128,7 @@ STAGES = (
     ),
     Stage(
         "mutation",
-        "mutants of the reward's own code (`observing/mutants/`), each tried on the conversations scored before",
+        "mutants of the reward's own code (`observing/mutants.py`), each tried on the conversations scored before",
         job="mutation",
         needs=("rewards",),
         cost=12.0,

@@ -40,7 +40,7 @@ from envwright.system.subprocesses import Interrupted, ProgramFailed, terminated
 from envwright.system.workspace import Workspace
 
 LOOK_SECONDS = 0.2
-IMPORTED_LATE = ("envwright.observing.mutants.source", "envwright.reports.terminal", "envwright.reports.html.page")
+IMPORTED_LATE = ("envwright.observing.mutants", "envwright.reports.terminal", "envwright.reports.html.page")
 
 
 def facts_of(

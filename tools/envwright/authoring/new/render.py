@@ -19,7 +19,7 @@ from envwright.authoring.new.cases import cases_of, framed, gold_of, readable_te
 from envwright.authoring.new.plan import EnvironmentPlan
 from envwright.authoring.new.wording import style_of
 from envwright.authoring.text_templates import quoted, text_templates
-from envwright.observing.mutants.source import mutants_of
+from envwright.observing.mutants import mutants_of
 
 TEMPLATES = Path(__file__).parent / "templates"
 REQUIRES = {"v1": ["verifiers>=0.4.0,<0.5"], "v0": ["verifiers>=0.3.1,<0.4", "datasets>=3.3,<6"]}

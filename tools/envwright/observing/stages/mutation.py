@@ -34,7 +34,7 @@ from envwright.statistics.declared_range import DeclaredRange, range_of
 
 if TYPE_CHECKING:
     from envwright.declarations.package import EquivalentMutant, Package
-    from envwright.observing.mutants.source import Site, SourceFile
+    from envwright.observing.mutants import Site, SourceFile
 
 MOST_MUTANTS = 60
 SECONDS_TO_REACH = 5.0
@@ -98,7 +98,7 @@ def mutation_of(
 
     Raises the errors of starting and querying jobs.
     """
-    from envwright.observing.mutants.source import mutants_of
+    from envwright.observing.mutants import mutants_of
 
     started = time.monotonic()
     probes = probes_of(package, description, scores, cases, wrong)

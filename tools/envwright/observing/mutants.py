@@ -1,4 +1,4 @@
-"""Makes mutants from source files and the lines that ran."""
+"""Mutants of a package's reward code: small changes of the lines that ran, which tests should detect."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import libcst as cst
 from libcst import matchers as m
 from libcst.metadata import MetadataWrapper, PositionProvider
 
-from envwright.observing.mutants.operators import (
+from envwright.observing.mutation_operators import (
     Rewrite,
     cannot_affect_rewards,
     expression_rewrites,

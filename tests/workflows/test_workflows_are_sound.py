@@ -42,6 +42,7 @@ def team(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_zizmor_reports_no_problem(team: Path) -> None:
+    """Among others: an action without a commit, credentials that a checkout leaves, values in the text of a script."""
     command = [BIN / "zizmor", "--offline", "--quiet", "--no-progress", ROOT / ".github", team]
     done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr
@@ -64,7 +65,6 @@ def test_workflows_match_their_schema(team: Path) -> None:
 def test_workflows_grant_no_permissions_by_default(workflow: dict[str, Any]) -> None:
     assert workflow["permissions"] == {}
     assert "group" in workflow["concurrency"]
-    assert "pull_request_target" not in workflow["on"]
 
 
 @pytest.mark.parametrize("workflow", [*dict(workflows()).values(), *callers().values()], ids=[*NAMES, *CALLERS])
@@ -145,9 +145,6 @@ def test_jobs_that_upload_findings_may_read_the_run() -> None:
 def test_jobs_declare_permissions_and_timeout(job: dict[str, Any]) -> None:
     assert "permissions" in job
     assert "uses" in job or job["timeout-minutes"] <= 120
-    for step in job.get("steps", ()):
-        if str(step.get("uses", "")).startswith("actions/checkout@"):
-            assert step["with"]["persist-credentials"] is False
 
 
 @pytest.mark.parametrize("job", JOBS)
@@ -159,15 +156,6 @@ def test_job_steps_are_single_tool_calls(job: dict[str, Any]) -> None:
             assert re.search(
                 CALLS + "|^cp |^gh (release upload|issue list) |GITHUB_OUTPUT|^mkdir |^exit 1$", step["run"]
             ), step["run"]
-
-
-@pytest.mark.parametrize("path", FILES, ids=[str(path.relative_to(ROOT)) for path in FILES])
-def test_actions_are_pinned_to_commits_with_version_comment(path: Path) -> None:
-    used = re.findall(r"^ +(?:- )?uses: (\S+)(.*)", path.read_text(), re.MULTILINE)
-    for action, comment in used:
-        if not action.startswith("$/"):
-            assert re.fullmatch(r"[\w-]+/[\w/-]+@[0-9a-f]{40}", action), action
-            assert re.match(r" # v\d+\.\d+\.\d+", comment), f"{action} says no version"
 
 
 def test_only_the_action_installs_and_by_hashes_alone() -> None:

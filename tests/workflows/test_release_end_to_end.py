@@ -132,17 +132,3 @@ def test_merge_publishes_validated_content_once(
 
     assert again.passed, again.output
     assert len(hub.writes()) == written, "a second release writes nothing"
-
-
-def test_release_writes_the_key_nowhere(runner: Runner, proven: list[Job], hub: EmulatedHub) -> None:
-    done = runner.run("release.yml", "publish", proven and _head(runner), SAYS)
-    printed = done.output + done.summary
-    files = [path for path in runner.folder.rglob("*") if path.is_file() and not path.is_symlink()]
-
-    assert KEY not in printed
-    assert hub.journal("GET", "/user/whoami"), "the key was used"
-    assert [path for path in files if KEY.encode() in path.read_bytes()] == []
-
-
-def _head(runner: Runner) -> str:
-    return (runner.origin / "refs/heads/main").read_text().strip()

@@ -9,7 +9,6 @@ from __future__ import annotations
 import errno
 import json
 import os
-import signal
 import subprocess
 import sys
 import threading
@@ -275,15 +274,6 @@ def test_release_of_the_same_checkout_at_once_is_refused(
     assert "another release of this checkout is running" in capsys.readouterr().err
     assert len(hub.writes()) == writes
     assert process.wait(60) == 0
-    assert_published_once_verified_and_written_down(place, hub)
-
-
-def test_release_stopped_by_the_service_is_made_up_for(place: Checkout, hub: EmulatedHub) -> None:
-    process = held_at(hub, place, HUB_WRITES[-1], 30)
-    process.send_signal(signal.SIGTERM)
-    assert process.wait(30) == 130
-    hub.break_with()
-    assert place.release() == 0
     assert_published_once_verified_and_written_down(place, hub)
 
 

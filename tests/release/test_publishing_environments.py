@@ -23,7 +23,11 @@ from envwright.system.subprocesses import Interrupted
 DESIRED = Desired("sums", "acme", "0.2.0", "new" * 10, "PRIVATE")
 BEFORE = HubEnvironment("PRIVATE", "0.1.0", "old" * 10)
 AFTER = HubEnvironment("PRIVATE", "0.2.0", "new" * 10)
+PUBLIC = HubEnvironment("PUBLIC", "0.2.0", "new" * 10)
+THEIRS = HubEnvironment("PRIVATE", "0.1.5", "theirs")
 STEP = ReleaseStep(DESIRED, "publish", "0.1.0 → 0.2.0", found=BEFORE)
+CREATE = ReleaseStep(DESIRED, "create", "")
+TO_PUBLIC = ReleaseStep(replace(DESIRED, visibility="PUBLIC"), "visibility", "", found=AFTER)
 DONE = Push(0, "Successfully pushed acme/sums")
 BUSY = Push(1, "Failed to prepare wheel upload: HTTP 503: busy\nUpload failed: 1")
 RESET = Push(1, "Upload failed: Request failed: ReadError at POST http://hub/finalize")
@@ -63,80 +67,57 @@ class ScriptedHub:
         return publish(step, HubSide(self.push, self.read, self.stop, WITHOUT_PAUSES))
 
 
-def test_publish_visible_version_is_published() -> None:
-    hub = ScriptedHub([DONE], [AFTER])
-    assert (hub.publish().outcome, hub.pushed, hub.reads) == ("published", 1, 1)
-
-
 @pytest.mark.parametrize(
-    ("pushes", "shows", "pushed"),
+    ("step", "pushes", "shows", "pushed", "reads"),
     [
-        *(([lost], [AFTER], 1) for lost in (RESET, BUSY, SAME, FORBIDDEN)),
-        ([BUSY, RESET, DONE], [BEFORE, BEFORE, BEFORE, BEFORE, AFTER], 3),
-        ([DONE], [BEFORE, BEFORE, AFTER], 1),
-        ([RESET], [BEFORE, AFTER], 1),
-        ([RESET], ["HTTP 500", "HTTP 500", AFTER], 1),
+        (STEP, [DONE], [AFTER], 1, 1),
+        *((STEP, [lost], [AFTER], 1, 1) for lost in (RESET, BUSY, SAME, FORBIDDEN)),
+        (STEP, [BUSY, RESET, DONE], [BEFORE, BEFORE, BEFORE, BEFORE, AFTER], 3, 5),
+        (STEP, [DONE], [BEFORE, BEFORE, AFTER], 1, 3),
+        (STEP, [RESET], [BEFORE, AFTER], 1, 2),
+        (STEP, [RESET], ["HTTP 500", "HTTP 500", AFTER], 1, 3),
+        (TO_PUBLIC, [BUSY, SAME], [AFTER, AFTER, PUBLIC], 2, 3),
     ],
 )
 def test_publish_pushes_again_only_without_effect(
-    pushes: list[Push], shows: list[HubEnvironment | str], pushed: int
+    step: ReleaseStep, pushes: list[Push], shows: list[HubEnvironment | str], pushed: int, reads: int
 ) -> None:
     hub = ScriptedHub(pushes, shows)
-    assert (hub.publish().outcome, hub.pushed) == ("published", pushed)
+    assert (hub.publish(step).outcome, hub.pushed, hub.reads) == ("published", pushed, reads)
+
+
+BUMP, AGAIN = "envwright bump sums", "run the release again"
 
 
 @pytest.mark.parametrize(
-    ("pushes", "contents", "outcome", "pushed", "said"),
+    ("step", "pushes", "shows", "contents", "outcome", "pushed", "said", "then"),
     [
-        ([BUSY], (), "failed", 5, ".*HTTP 503.*"),
-        ([DONE], (), "unknown", 1, ".*the Hub does not show it"),
-        ([RESET, SAME], (), "wedged", 2, ".*without its source.*"),
-        ([OTHER], (), "failed", 1, r"version 0\.2\.0 is already published with other content"),
-        ([SAME], (DESIRED.content_hash,), "wedged", 1, ".*not the newest"),
+        (STEP, [BUSY], BEFORE, (), "failed", 5, ".*HTTP 503.*", AGAIN),
+        (STEP, [DONE], BEFORE, (), "unknown", 1, ".*the Hub does not show it", "check the environment's page"),
+        (STEP, [RESET, SAME], BEFORE, (), "wedged", 2, ".*without its source.*", BUMP),
+        (STEP, [OTHER], BEFORE, (), "failed", 1, r"version 0\.2\.0 is already published with other content", BUMP),
+        (STEP, [SAME], BEFORE, (DESIRED.content_hash,), "wedged", 1, ".*not the newest", BUMP),
+        (STEP, [RESET], "HTTP 500", (), "unknown", 1, ".*could not be read after the push: HTTP 500", AGAIN),
+        (STEP, [BUSY], THEIRS, (), "failed", 1, ".*changed by someone else.*0.1.5", "plan again"),
+        (CREATE, [FORBIDDEN], None, (), "failed", 1, ".*cannot write here.*", "use a key that can write"),
+        (TO_PUBLIC, [SAME], AFTER, (), "failed", 1, "the Hub keeps acme/sums PRIVATE", "change it on the"),
     ],
 )
 def test_publish_without_effect_names_the_reason(
-    pushes: list[Push], contents: Sequence[str], outcome: str, pushed: int, said: str
+    step: ReleaseStep,
+    pushes: list[Push],
+    shows: HubEnvironment | str | None,
+    contents: Sequence[str],
+    outcome: str,
+    pushed: int,
+    said: str,
+    then: str,
 ) -> None:
-    hub = ScriptedHub(pushes, [BEFORE], frozenset(contents))
-    result = hub.publish()
+    hub = ScriptedHub(pushes, [shows], frozenset(contents))
+    result = hub.publish(step)
     assert (result.outcome, hub.pushed) == (outcome, pushed)
     assert re.fullmatch(said, result.message)
-    assert result.next.startswith("envwright bump sums") is (outcome == "wedged" or OTHER in pushes)
-
-
-def test_publish_without_a_read_is_unknown() -> None:
-    hub = ScriptedHub([RESET], ["HTTP 500"])
-    result = hub.publish()
-    assert (result.outcome, hub.pushed, hub.reads) == ("unknown", 1, 4)
-    assert "run the release again" in result.next
-
-
-def test_publish_without_rights_fails_at_once() -> None:
-    hub = ScriptedHub([FORBIDDEN], [None])
-    result = hub.publish(ReleaseStep(DESIRED, "create", ""))
-    assert (result.outcome, hub.pushed) == ("failed", 1)
-    assert "acme" in result.next
-
-
-def test_publish_concurrent_change_is_not_overwritten() -> None:
-    theirs = HubEnvironment("PRIVATE", "0.1.5", "theirs")
-    hub = ScriptedHub([BUSY], [theirs])
-    result = hub.publish()
-    assert (result.outcome, hub.pushed) == ("failed", 1)
-    assert "0.1.5" in result.message
-
-
-def test_publish_unchanged_visibility_fails() -> None:
-    public = ReleaseStep(Desired("sums", "acme", "0.2.0", "new" * 10, "PUBLIC"), "visibility", "", found=AFTER)
-    result = ScriptedHub([SAME], [AFTER]).publish(public)
-    assert (result.outcome, result.message) == ("failed", "the Hub keeps acme/sums PRIVATE")
-
-
-def test_publish_retries_visibility_after_a_busy_hub() -> None:
-    public = ReleaseStep(Desired("sums", "acme", "0.2.0", "new" * 10, "PUBLIC"), "visibility", "", found=AFTER)
-    hub = ScriptedHub([BUSY, SAME], [AFTER, AFTER, HubEnvironment("PUBLIC", "0.2.0", "new" * 10)])
-    assert (hub.publish(public).outcome, hub.pushed) == ("published", 2)
+    assert result.next.startswith(then)
 
 
 def test_publish_changed_files_are_not_pushed() -> None:

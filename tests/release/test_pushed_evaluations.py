@@ -101,17 +101,16 @@ def test_push_all_under_faults_leaves_one_evaluation(
     assert (made["status"], made["total_samples"]) == ("COMPLETED", 6)
 
 
-def test_push_all_leaves_out_scripted_policies(tmp_path: Path, hub: EmulatedHub, pusher: EvaluationPusher) -> None:
-    before = len(hub.writes())
-    assert pushed(pusher, recorded(tmp_path, model=None)) == ["left-out"]
+@pytest.mark.parametrize(
+    ("made", "damaged", "outcome"),
+    [({"model": None}, False, "left-out"), ({"version": "0.0.9"}, False, "left-out"), ({}, True, "failed")],
+    ids=["scripted policy", "another version", "damaged"],
+)
+def test_push_all_sends_no_recording_that_is_not_of_the_version_by_a_model(
+    made: dict[str, str | None], damaged: bool, outcome: str, tmp_path: Path, hub: EmulatedHub, pusher: EvaluationPusher
+) -> None:
+    package, before = recorded(tmp_path, **made), len(hub.writes())
+    if damaged:
+        (package.folder / "recordings" / "qwen.jsonl.gz").write_bytes(b"no gzip")
+    assert pushed(pusher, package) == [outcome]
     assert len(hub.writes()) == before
-
-
-def test_push_all_leaves_out_other_versions(tmp_path: Path, pusher: EvaluationPusher) -> None:
-    assert pushed(pusher, recorded(tmp_path, version="0.0.9")) == ["left-out"]
-
-
-def test_push_all_reports_a_damaged_recording(tmp_path: Path, pusher: EvaluationPusher) -> None:
-    package = recorded(tmp_path)
-    (package.folder / "recordings" / "qwen.jsonl.gz").write_bytes(b"no gzip")
-    assert pushed(pusher, package) == ["failed"]

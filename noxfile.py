@@ -79,8 +79,6 @@ EXTRAS = {"inspect": "inspect", "new": "inspect", "store": "store"} | dict.fromk
     ("plan", "release", "rehearse", "watch", "diagnose"), "prime"
 )
 """The environments of commands that need more packages than most."""
-HOSTED = {"hosted", "--hosted"}
-"""Arguments of `distribution` that call the prime CLI."""
 HUB_NAME = re.compile(r"[\w.-]+/[\w.-]+(@\S+)?")
 
 FAILED: list[int] = []
@@ -108,8 +106,10 @@ def environment_of(session: nox.Session, command: str = "", *arguments: str) -> 
         return environment_of_training(session, *arguments)
     if command == "compare" and results:
         return environment_of_training(session, "serve", results[0])
-    if command == "distribution" and HOSTED & {*arguments}:
+    if command == "distribution" and arguments[:1] == ("hosted",):
         return "prime"
+    if command == "doctor" and any(each.startswith("--for") for each in arguments):
+        return "prime"  # it fails where a release would, which has the CLI
     if command == "adopt" and any(HUB_NAME.fullmatch(one) and not Path(one).is_dir() for one in arguments):
         return "prime"
     return EXTRAS.get(command, USUAL)

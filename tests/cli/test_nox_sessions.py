@@ -109,6 +109,8 @@ def test_session_with_interrupted_install_installs_again(
         ("distribution", ("gsm8k",), "", "envwright"),
         ("distribution", ("hosted", "gsm8k", "--model", "e"), "", "prime"),
         ("envwright", ("plan",), "", "prime"),
+        ("envwright", ("doctor", "--for", "release"), "", "prime"),
+        ("envwright", ("doctor", "--offline"), "", "envwright"),
         ("envwright", ("new", "sums"), "", "inspect"),
         ("envwright", ("explain", "RWD005"), "", "envwright"),
         ("envwright", ("adopt", "acme/sums@0.1.0"), "", "prime"),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 import threading
 from dataclasses import replace
 from pathlib import Path
@@ -89,14 +88,24 @@ def test_find_prime_finds_the_interpreter_of_a_console_script(tmp_path: Path, te
     assert find_prime(str(tmp_path)) == Prime(program, python)
 
 
-def test_hub_client_with_unimportable_prime_raises(tmp_path: Path, access: HubAccess) -> None:
-    base = Path(shutil.which("python3") or "python3").resolve()
-    venvless = Prime(tmp_path / "prime", base)
-    script = tmp_path / "python"
-    script.write_text(f'#!/bin/sh\nexec {base} -I -S "$2"\n')
-    script.chmod(0o755)
-    with pytest.raises(HubUnavailable, match="cannot be imported"):
-        call_hub(replace(venvless, python=script), access, [], STOP)
+@pytest.mark.parametrize(
+    ("program", "message", "fix"),
+    [
+        ('exec python3 -I -S "$2"', "the prime CLI cannot be imported by its own Python", "uv tool install prime=="),
+        ("exec sleep 60", "the Hub did not answer all calls within 1 s", "run the same again when the Hub answers"),
+    ],
+    ids=["without the CLI", "slow"],
+)
+def test_hub_client_that_fails_names_the_cause_and_its_fix(
+    program: str, message: str, fix: str, tmp_path: Path, access: HubAccess, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("envwright.hub.client.SECONDS", 1.0)
+    python = tmp_path / "python"
+    python.write_text(f"#!/bin/sh\n{program}\n")
+    python.chmod(0o755)
+    with pytest.raises(HubUnavailable) as failed:
+        call_hub(Prime(tmp_path / "prime", python), access, [], STOP)
+    assert (failed.value.message, failed.value.fix[: len(fix)], failed.value.code) == (message, fix, 4)
 
 
 def test_read_hub_reads_all_pages_of_a_list(hub: EmulatedHub, access: HubAccess, prime: Prime) -> None:
@@ -129,6 +138,7 @@ def test_read_hub_returns_versions_with_their_hash(hub: EmulatedHub, access: Hub
     [
         (HubAnswer("missing", 404), "ada", "missing"),
         (HubAnswer("missing", 404), "strangers", "no-access"),
+        pytest.param(HubAnswer("missing", 404), "unknown-team", "unreadable", id="teams are not known"),
         (HubAnswer("refused", 403, message="no"), "ada", "no-access"),
         (HubAnswer("failed", 503, message="busy"), "ada", "unreadable"),
         (HubAnswer("ok", 200, []), "ada", "unreadable"),
@@ -138,15 +148,8 @@ def test_read_hub_returns_versions_with_their_hash(hub: EmulatedHub, access: Hub
     ],
 )
 def test_reading_of_an_unclear_answer_is_unreadable(answer: HubAnswer, owner: str, standing: str) -> None:
-    assert reading_of(answer, f"{owner}/sums", HubIdentity("ada", {})).standing == standing
-
-
-def test_identity_without_a_name_has_words_for_it() -> None:
-    assert HubIdentity("").name == "a user without a name"
-
-
-def test_reading_of_a_404_without_teams_is_unreadable() -> None:
-    assert reading_of(HubAnswer("missing", 404), "acme/sums", HubIdentity("ada", None)).standing == "unreadable"
+    identity = HubIdentity("ada", None if owner == "unknown-team" else {})
+    assert reading_of(answer, f"{owner}/sums", identity).standing == standing
 
 
 def test_download_sends_the_key_to_the_hub_only(

@@ -98,7 +98,7 @@ def call_hub(
                 sends=json.dumps(wanted),
             )
         except ProgramFailed as error:
-            raise HubUnavailable(_failure_message(error, access), install_prime(), exit_codes.ERROR) from None
+            raise _unavailable(error, access) from None
     prime_version, answers = "", {}
     for line in printed.splitlines():
         message = parsed_json(line)
@@ -113,11 +113,15 @@ def call_hub(
     return HubAnswers(prime_version, answers)
 
 
-def _failure_message(error: ProgramFailed, access: HubAccess) -> str:
+def _unavailable(error: ProgramFailed, access: HubAccess) -> HubUnavailable:
     text = access.scrubber.text(error.failure.message).strip()
+    if error.failure.kind == "timeout":
+        message = f"the Hub did not answer all calls within {SECONDS:.0f} s"
+        return HubUnavailable(message, "run the same again when the Hub answers", exit_codes.ERROR)
+    message = f"the client of the Hub failed: {text[-600:]}"
     if "PackageNotFoundError" in text or "No module named 'prime_cli" in text:
-        return "the prime CLI cannot be imported by its own Python"
-    return f"the client of the Hub failed: {text[-600:]}"
+        message = "the prime CLI cannot be imported by its own Python"
+    return HubUnavailable(message, install_prime(), exit_codes.ERROR)
 
 
 def _refuse_old(found: str) -> None:

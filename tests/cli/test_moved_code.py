@@ -511,5 +511,6 @@ def test_migrate_takes_a_folder_and_refuses_a_name_that_is_not_valid(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     root = small_repository(tmp_path / "repository", "date_arithmetic")
-    assert main(["migrate", "date_arithmetic", "--name", "Bad name", "--root", str(root)]) == 2
+    folder = str(root / "environments" / "date_arithmetic")
+    assert main(["migrate", folder, "--name", "Bad name", "--root", str(root)]) == 2
     assert "'Bad name' is not a valid name" in capsys.readouterr().err

@@ -32,8 +32,8 @@ EXAMPLES = """examples:
 
 
 def add_arguments(command: argparse.ArgumentParser) -> None:
-    command.add_argument("old", metavar="NAME", help="the environment to move; it is not changed")
-    command.add_argument("--name", metavar="NEW", help="name of the new environment (default: NAME-v1)")
+    command.add_argument("name", metavar="NAME", help="the environment to move; it is not changed")
+    command.add_argument("--name", dest="new", metavar="NEW", help="name of the new environment (default: NAME-v1)")
     command.add_argument("--no-proof", action="store_true", help="do not compare the rewards of both")
     arguments.root(command)
 
@@ -41,9 +41,9 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     """Write the new package beside the old one, list the remaining work, and compare the rewards of both."""
     root = options.root
-    repository = Repository.load(root, [options.old])
-    (name,) = repository.select([options.old])
-    old, new = repository.packages[name], options.name or f"{name}-v1"
+    repository = Repository.load(root, [options.name])
+    (name,) = repository.select([options.name])
+    old, new = repository.packages[name], options.new or f"{name}-v1"
     if old.generation != "v0":
         raise DeclarationError([Problem(name, None, f"{name} is already written for verifiers 0.4: nothing to move")])
     try:

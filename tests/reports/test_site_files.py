@@ -179,10 +179,14 @@ def test_site_leaves_out_environment_that_cannot_be_read(tmp_path: Path, capsys:
 
 def test_site_shows_published_version_beside_local_one(tmp_path: Path) -> None:
     desired = Desired("gsm8k", "acme", "0.0.9", "0" * 64, "PUBLIC")
-    results: tuple[tuple[ReleaseResult, bool], ...] = (("published", True), ("failed", False))
-    for result, there in results:
+    results: tuple[tuple[ReleaseResult, str, bool], ...] = (
+        ("published", "entries", True),
+        ("failed", "entries", False),
+        ("published", "earlier", True),
+    )
+    for result, place, there in results:
         entry = LedgerEntry(ReleaseStep(desired, "publish", ""), result, "")
-        ledger = ReleaseLedger("0" * 40, "acme", "0.18.0", "0", entries=[entry])
+        ledger = ReleaseLedger("0" * 40, "acme", "0.18.0", "0", **{place: [entry]})  # type: ignore[arg-type]
         (tmp_path / "release.json").write_text(json.dumps(ledger.data()))
         out = tmp_path / "site"
         assert (

@@ -113,10 +113,12 @@ def _of_public(report: ValidationResult, public: Set[str], runs: Collection[str]
 
 
 def _published(file: Path) -> dict[str, str]:
-    """The versions that a release published, or found on the Hub with the declared content.
+    """The versions that releases published, or found on the Hub with the declared content.
 
-    Raises `LedgerUnreadable`.
+    A release of some environments keeps the entries of the others. Raises `LedgerUnreadable`.
     """
-    entries = read_ledger(file).entries if file.is_file() else ()
-    done = (entry.step.desired for entry in entries if entry.result in ("published", "unchanged"))
+    if not file.is_file():
+        return {}
+    ledger = read_ledger(file)
+    done = (entry.step.desired for entry in (*ledger.earlier, *ledger.entries) if entry.is_ready)
     return {desired.name: desired.version for desired in done}

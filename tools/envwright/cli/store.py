@@ -11,16 +11,14 @@ from dataclasses import replace
 from pathlib import Path
 
 from envwright import exit_codes
-from envwright.builds.sandbox import why_not_confined
 from envwright.cli import arguments
-from envwright.cli.selection import Choice, chosen_environments
+from envwright.cli.selection import chosen_environments
 from envwright.exit_codes import CommandError
 from envwright.observing.observation_request import ObservationRequest
 from envwright.observing.store.settings import (
     ADDRESS,
     KEY,
     TRUSTS,
-    SettingsRefused,
     StoreSettings,
     named,
     store_settings,
@@ -79,7 +77,7 @@ def add_arguments_push(command: argparse.ArgumentParser) -> None:
 
 
 def run_push(options: argparse.Namespace) -> int:
-    store = declared_store(options)
+    store = store_settings(os.environ)
     if store is None or store.key is None:
         raise CommandError(f"{ADDRESS} and {KEY} must be set; `envwright store key NAME` makes a key")
     request, names = _requested(options)
@@ -105,7 +103,7 @@ def run_status(options: argparse.Namespace) -> int:
     """Print the state of the store and return the exit code: 0 if it could be read."""
     from envwright.observing.store.sharing import received, refused_text
 
-    store = declared_store(options)
+    store = store_settings(os.environ)
     if store is None:
         print(f"{ADDRESS} is not set: no store is used")
         return exit_codes.PASS
@@ -127,29 +125,6 @@ def _requested(options: argparse.Namespace) -> tuple[ValidationRequest, list[str
     choice = chosen_environments(options.root, options, set_apart=True)
     names = [name for name in choice.names if name in choice.repository.packages]
     return ValidationRequest(choice.repository, Workspace(options.root), False, GATES, ObservationRequest()), names
-
-
-def declared_store(options: argparse.Namespace) -> StoreSettings | None:
-    """The store of this user's variables; `None` with `--no-store`. Raises `SettingsRefused`.
-
-    The private key leaves the variables in both cases, because no child process may inherit it.
-    """
-    store = store_settings(os.environ)
-    return None if getattr(options, "no_store", False) else store
-
-
-def refuse_key_beside_unconfined(store: StoreSettings | None, choice: Choice) -> None:
-    """Raise `SettingsRefused` if code of an environment would run without a sandbox beside the store's private key."""
-    if store is None or store.key is None or not choice.names:
-        return
-    entries = choice.repository.registry.environments
-    reasons = {name: why_not_confined(entries[name].sandbox) for name in choice.names if name in entries}
-    bare = next((name for name, reason in reasons.items() if reason), None)
-    if bare is not None:
-        raise SettingsRefused(
-            f"{KEY} is set, and {bare} would run without a sandbox beside it ({reasons[bare]}): "
-            "prove without the key, then run envwright store push with it"
-        )
 
 
 def count_of(total: int, done_what: str, *, quiet: bool) -> Callable[[int], None]:

@@ -24,14 +24,14 @@ from envwright.cli.selection import (
     refuse_variant,
     with_flags,
 )
-from envwright.cli.store import declared_store, refuse_key_beside_unconfined, send
+from envwright.cli.store import send
 from envwright.declarations.problem import DeclarationError, Problem
 from envwright.declarations.tool_source import REGISTRY_FILE
 from envwright.exit_codes import CommandError
 from envwright.observing.next_step import after_passing
 from envwright.observing.observation_request import ObservationRequest
 from envwright.observing.runner import run_all
-from envwright.observing.store.settings import SettingsRefused
+from envwright.observing.store.settings import SettingsRefused, refuse_key_beside_unconfined, store_settings
 from envwright.observing.verdicts import BRIEF_FROM, ValidationRequest
 from envwright.packages.git import revision_of
 from envwright.packages.repository import Repository
@@ -166,9 +166,11 @@ def _run_scripted(options: argparse.Namespace) -> int:
     root = options.root
     gates = GATES if options.command == "validate" else (options.command,)
     try:
-        store = declared_store(options)
+        store = store_settings(os.environ)  # also with --no-store: no child may have its private key
+        store = None if options.no_store else store
         choice = chosen_environments(root, options, set_apart=True)
-        refuse_key_beside_unconfined(store, choice)
+        entries = choice.repository.registry.environments
+        refuse_key_beside_unconfined(store, (entries[name] for name in choice.names if name in entries))
         problems = _problems_of_runs(root, choice) if "schema" in gates else ()
     except DeclarationError as error:
         return _refused(options, gates, error.problems)

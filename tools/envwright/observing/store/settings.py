@@ -7,9 +7,11 @@ from __future__ import annotations
 
 import base64
 import re
-from collections.abc import Mapping, MutableMapping
+from collections.abc import Iterable, Mapping, MutableMapping
 from dataclasses import dataclass
 
+from envwright.builds.sandbox import why_not_confined
+from envwright.declarations.registry import EnvironmentEntry
 from envwright.exit_codes import CommandError
 
 ADDRESS = "ENVWRIGHT_STORE"
@@ -75,3 +77,15 @@ def _key(text: str, variable: str) -> NamedKey:
     if found is None:  # the text is not shown: it may be a private key
         raise SettingsRefused(f"{variable} must hold NAME:KEY as `envwright store key NAME` prints them")
     return NamedKey(found[1], base64.b64decode(found[2]))
+
+
+def refuse_key_beside_unconfined(store: StoreSettings | None, entries: Iterable[EnvironmentEntry]) -> None:
+    """Raise `SettingsRefused` if code of an environment would run without a sandbox beside the store's private key."""
+    if store is None or store.key is None:
+        return
+    for entry in entries:
+        if reason := why_not_confined(entry.sandbox):
+            raise SettingsRefused(
+                f"{KEY} is set, and {entry.name} would run without a sandbox beside it ({reason}): "
+                "prove without the key; then, with it: envwright store push"
+            )

@@ -11,23 +11,32 @@ from pathlib import Path
 import pytest
 from envwright import exit_codes
 from envwright.cli.main import main
+from envwright.declarations.problem import DeclarationError
 from envwright_emulator.server import EmulatedHub
 from small_repository import ROOT, edit, small_repository
 
 
+@pytest.fixture(params=["pyproject.toml", "requirements.lock"])
+def broken(request: pytest.FixtureRequest) -> str:
+    """The file that is broken; the Hub gets no lock, so its version and its content can be read without one."""
+    return f"environments/word_problems/{request.param}"
+
+
 @pytest.fixture
-def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def root(broken: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A repository of two environments, committed; then one is broken."""
     monkeypatch.delenv("PRIME_API_KEY", raising=False)
     monkeypatch.setenv("HOME", str(tmp_path))
     root = small_repository(tmp_path / "root", "reverse_text", "word_problems")
-    (root / "environments/word_problems/pyproject.toml").write_text("[project\n")
+    (root / broken).unlink()
+    if broken.endswith(".toml"):
+        (root / broken).write_text("[project\n")
     return root
 
 
 @pytest.mark.parametrize("changed", [[], ["--changed", "HEAD"]])
 def test_plan_shows_broken_environment_beside_the_others(
-    changed: list[str], root: Path, capsys: pytest.CaptureFixture[str]
+    changed: list[str], root: Path, broken: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (root / "environments/reverse_text/README.md").write_text("# changed without another version\n")
     assert main(["plan", "--root", str(root), *changed]) == exit_codes.FAIL
@@ -37,7 +46,7 @@ def test_plan_shows_broken_environment_beside_the_others(
         "reverse-text": "blocked",
         "word-problems": "broken",
     }
-    assert "environments/word_problems/pyproject.toml" in steps["word-problems"]["reason"]
+    assert broken in steps["word-problems"]["reason"]
 
 
 def test_plan_of_sound_environment_passes_beside_a_broken_one(root: Path) -> None:
@@ -51,17 +60,31 @@ def declare_runs(root: Path, **environments: str) -> None:
     (root / "registry.yaml").write_text((root / "registry.yaml").read_text() + "runs:\n" + runs)
 
 
-def test_plan_refuses_only_the_runs_on_a_broken_environment(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_plan_refuses_only_the_runs_on_a_broken_environment(
+    root: Path, broken: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     declare_runs(root, broken="{id: word-problems}", sound="{id: reverse-text}")
     assert main(["plan", "--root", str(root)]) == exit_codes.FAIL
     assert "! run broken refused word-problems cannot be read" in " ".join(capsys.readouterr().out.split())
     runs = {each["name"]: each for each in json.loads((root / "reports/plan.json").read_text())["runs"]}
     assert {name: run["action"] for name, run in runs.items()} == {"broken": "refused", "sound": "not-asked"}
-    assert "environments/word_problems/pyproject.toml" in runs["broken"]["reason"]
+    assert broken in runs["broken"]["reason"]
+
+
+def test_train_refuses_only_the_runs_on_a_broken_environment(
+    root: Path, broken: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    declare_runs(root, broken="{id: word-problems}", sound="{id: reverse-text}")
+    assert main(["train", "--dry-run", "--root", str(root)]) == exit_codes.FAIL
+    printed = capsys.readouterr()
+    assert printed.err.startswith(f"run broken is refused: word-problems cannot be read: {broken}")
+    assert "✓ sound: prime, Qwen/Qwen3-4B, reverse-text" in printed.out
+    with pytest.raises(DeclarationError, match=broken):
+        main(["train", "broken", "--dry-run", "--root", str(root)])
 
 
 def test_broken_environment_is_not_published_by_release(
-    root: Path, signed_in: EmulatedHub, capsys: pytest.CaptureFixture[str]
+    root: Path, broken: str, signed_in: EmulatedHub, capsys: pytest.CaptureFixture[str]
 ) -> None:
     edit(root / "registry.yaml", "  word-problems: {}", "  word-problems: {publish_evals: true}")
     proof = root / "proof.json"
@@ -70,7 +93,7 @@ def test_broken_environment_is_not_published_by_release(
     assert main(["release", "--yes", "--evidence", str(proof), "--root", str(root)]) == exit_codes.FAIL
     entries = {each["name"]: each for each in json.loads((root / "reports/release.json").read_text())["environments"]}
     assert entries["word-problems"]["result"] == "refused"
-    assert "environments/word_problems/pyproject.toml" in entries["word-problems"]["message"]
+    assert broken in entries["word-problems"]["message"]
     assert "acme/word-problems is refused" in capsys.readouterr().err.splitlines()[-1]
     assert signed_in.state()["environment"] == []
 
@@ -105,10 +128,10 @@ def test_release_whose_result_cannot_be_printed_does_not_deny_it(
     assert signed_in.state()["environment"] == []
 
 
-def test_release_of_changed_runs_without_key_is_refused(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    (root / "environments/word_problems/pyproject.toml").write_bytes(
-        (ROOT / "environments/word_problems/pyproject.toml").read_bytes()
-    )
+def test_release_of_changed_runs_without_key_is_refused(
+    root: Path, broken: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (root / broken).write_bytes((ROOT / broken).read_bytes())
     declare_runs(root, first="{id: word-problems}")
     assert main(["release", "--changed", "HEAD", "--root", str(root)]) == exit_codes.USAGE
     assert "nothing can be released: no API key" in capsys.readouterr().err

@@ -8,7 +8,7 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -20,7 +20,7 @@ from envwright import exit_codes
 from envwright.builds.machine import platform_checks, refuse_unready
 from envwright.cli import arguments
 from envwright.cli.selection import beside_key, print_grants, runs_named
-from envwright.declarations.problem import nearest
+from envwright.declarations.problem import DeclarationError, nearest
 from envwright.declarations.registry import Registry, load_registry
 from envwright.exit_codes import CommandError
 from envwright.facts.observed import Failure
@@ -281,9 +281,10 @@ def _submit(
     root: Path, registry: Registry, named: list[str], options: argparse.Namespace, trained: Sequence[RunResult]
 ) -> int:
     """Submit what is due of the named runs, or of all; `trained` are those of this machine, for the document."""
-    names = checked_names(registry, named)
+    packages, refused = _packages_and_refusals(root, registry, checked_names(registry, named))
+    names = [name for name in checked_names(registry, named) if name not in refused]
     hosted = any(trainer_named(registry.specs[name].backend).limits.hosted for name in names)
-    situation = _situation(root, registry, names, hosted=hosted)
+    situation = _situation(root, registry, packages, hosted=hosted)
     if options.ledger:
         entries = ledger_at(options.ledger, head_of(root)).entries
         lost = {entry.step.desired.name for entry in entries if not entry.is_ready}
@@ -305,7 +306,28 @@ def _submit(
     results = [run_result(each.run, states[each.run.spec.name], each.decision.next) for each in decided]
     results = [*(trained if options.format == "json" else ()), *results]
     print_text(situation.access.scrubber.text(shown_runs(results, (), options)))
-    return _exit_code(decided, outcomes)
+    return exit_codes.FAIL if refused else _exit_code(decided, outcomes)
+
+
+def _packages_and_refusals(
+    root: Path, registry: Registry, names: Sequence[str]
+) -> tuple[Mapping[str, Package], set[str]]:
+    """The environments of these runs, and the runs that are refused, which is printed: on one that cannot be read.
+
+    Raises `DeclarationError` if no run is left.
+    """
+    used = {name: registry.environments.keys() & set(registry.specs[name].environment_names) for name in names}
+    local = sorted(set().union(*used.values()))
+    if not local:
+        return {}, set()
+    repository = Repository.load(root, local, set_apart=True, registry=registry)
+    refused = {name for name in names if used[name] & repository.broken.keys()}
+    if refused and refused == set(names):
+        raise DeclarationError([problem for problems in repository.broken.values() for problem in problems])
+    for name in sorted(refused):
+        environment = min(used[name] & repository.broken.keys())
+        print_message(f"run {name} is refused: {environment} cannot be read: {repository.broken[environment][0]}")
+    return repository.packages, refused
 
 
 def _question(due: Sequence[DecidedRun]) -> str:
@@ -313,15 +335,14 @@ def _question(due: Sequence[DecidedRun]) -> str:
     return f"Submit {counted(len(due), 'run')} to paid GPUs?{shown}\n"
 
 
-def _situation(root: Path, registry: Registry, names: list[str], *, hosted: bool) -> Situation:
+def _situation(root: Path, registry: Registry, packages: Mapping[str, Package], *, hosted: bool) -> Situation:
     """The state of these runs' environments on the Hub; self-managed runs need neither the Hub nor a key."""
     access, prime = hub_access(), find_prime()
     stop = threading.Event()
     if not hosted or not access.key:
-        return Situation(root, registry, access, None, frozenset(), stop)
+        return Situation(root, registry, access, None, frozenset(), stop, packages)
     if prime is None:
         raise HubUnavailable("the prime CLI is not installed", install_prime())
-    packages = packages_of_runs(root, registry, [registry.specs[name] for name in names])
     desired = [desired_of(registry.environments[name], package) for name, package in packages.items()]
     hub = read_hub(prime, access, [each.address for each in desired], stop)
     ready = frozenset(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal
@@ -20,7 +20,7 @@ from envwright.hub.state import HubEnvironment, HubReading, HubState, read_hub
 from envwright.packages.changes import Change, changed_environments, changed_keys, registry_at
 from envwright.packages.git import ContentMissing
 from envwright.packages.recordings import read_recordings
-from envwright.packages.release_history import ReleaseContent, release_content, release_history
+from envwright.packages.release_history import ReleaseContent, ReleaseHistory, release_content, release_history
 from envwright.packages.repository import ENVIRONMENTS_FOLDER, Repository
 from envwright.reports.printing import is_in_job
 from envwright.rules.engine import (
@@ -294,18 +294,18 @@ def make_plan(root: Path, names: Sequence[str], changed: str | None, stop: threa
     hub, not_asked = (
         _read_hub(access, prime, registry, desired, external, choice, stop) if anything else (None, NOTHING)
     )
-    known = tuple(step_of(each, hub.readings.get(each.address) if hub else None) for each in desired)
-    by_name = broken | {step.desired.name: step for step in known}
+    known = {each.name: step_of(each, hub.readings.get(each.address) if hub else None) for each in desired}
+    change, further_notes = _compared_change(root, choice)
+    judged = {name for name in choice.names if change and name in change.names} | {*_published(known.values())} | used
+    packages = _read_packages(root, registry, (judged & known.keys()) - broken.keys(), broken)
+    by_name = known | broken
     steps = tuple(by_name[name] for name in choice.names)
-    readable = replace(choice, names=tuple(name for name in choice.names if name not in broken))
-    of_versions, further_notes = _version_findings(root, registry, readable, steps)
-    of_pages = _publishing_findings(root, registry, steps)
-    findings = {name: (*of_versions.get(name, ()), *of_pages.get(name, ())) for name in {**of_versions, **of_pages}}
+    findings = _findings(root, registry, change, packages, steps, further_notes)
     steps = tuple(_unless_stopped(step, findings.get(step.desired.name, ())) for step in steps)
-    there = frozenset(step.desired.name for step in known if step.action == "unchanged")
+    there = frozenset(name for name, step in by_name.items() if step.action == "unchanged")
     ready = there | {step.desired.name for step in steps if step.action in WRITES}
     refused = frozenset(step.desired.name for step in steps if step.action in REFUSED)
-    situation = Situation(root, registry, access, prime if hub else None, ready, stop, refused=refused)
+    situation = Situation(root, registry, access, prime if hub else None, ready, stop, packages, refused)
     declared = [f"{each.owner}/{each.name}" for each in registry.environments.values()]
     declared += [f"{each.hub_owner}/{each.hub_name}" for each in registry.external.values()]
     left = orphans(hub, declared) if hub and choice.whole else ()
@@ -418,19 +418,28 @@ def _desired(root: Path, registry: Registry, name: str, broken: dict[str, Releas
     content = release_content(root / ENVIRONMENTS_FOLDER / entry.folder_name, root)
     if content is not None:
         return desired_of(entry, content)
-    repository = Repository.load(root, [name], set_apart=True, registry=registry)
-    if entry.name in repository.packages:
-        return desired_of(entry, repository.packages[entry.name])
-    problem, *more = repository.broken[entry.name]
-    where = problem.file if problem.line is None else f"{problem.file}:{problem.line}"
-    also = f" (and {len(more)} more)" if more else ""
-    broken[entry.name] = ReleaseStep(
-        Desired(entry.name, entry.owner, "", "", entry.visibility),
-        "broken",
-        f"{where}: {problem.message}{also}",
-        problem.fix or f"envwright schema {entry.name}",
-    )
-    return None
+    package = _read_packages(root, registry, [name], broken).get(name)
+    return None if package is None else desired_of(entry, package)
+
+
+def _read_packages(
+    root: Path, registry: Registry, names: Collection[str], broken: dict[str, ReleaseStep]
+) -> Mapping[str, Package]:
+    """The packages of these environments; the step of one that cannot be read is added to `broken`."""
+    if not names:
+        return {}
+    repository = Repository.load(root, sorted(names), set_apart=True, registry=registry)
+    for name in repository.broken.keys() & registry.environments.keys():
+        entry, (problem, *more) = registry.environments[name], repository.broken[name]
+        where = problem.file if problem.line is None else f"{problem.file}:{problem.line}"
+        also = f" (and {len(more)} more)" if more else ""
+        broken[name] = ReleaseStep(
+            Desired(name, entry.owner, "", "", entry.visibility),
+            "broken",
+            f"{where}: {problem.message}{also}",
+            problem.fix or f"envwright schema {name}",
+        )
+    return repository.packages
 
 
 def _chosen(root: Path, registry: Registry, names: Sequence[str], changed: str | None) -> _Choice:
@@ -463,51 +472,60 @@ def _read_hub(
     return read_hub(prime, access, addresses, stop, pinned=pinned, owners=owners), ""
 
 
-def _version_findings(
-    root: Path, registry: Registry, choice: _Choice, steps: Sequence[ReleaseStep]
-) -> tuple[dict[str, tuple[Finding, ...]], list[str]]:
-    """The findings of the rules of versions, and notes on failed comparisons."""
+def _compared_change(root: Path, choice: _Choice) -> tuple[Change | None, list[str]]:
+    """The change whose versions are compared with those of its base, and a note if there is nothing to compare with."""
     try:
         change = choice.change or changed_environments(root)
     except DeclarationError as error:
-        return {}, [f"versions were not compared with an earlier commit: {error.problems[0].message}"]
-    names = [name for name in choice.names if name in change.names]
-    if not names or change.base is None:
-        return {}, []
-    repository = Repository.load(root, names, registry=registry)
-    published = {step.desired.name: step.found.version for step in steps if step.found}
-    found: dict[str, tuple[Finding, ...]] = {}
-    notes = []
-    for name, package in repository.packages.items():
-        entry = repository.registry.environments[name]
-        try:
-            history = release_history(root, entry, package, change.base, change.renamed.get(name))
-        except ContentMissing as error:
-            notes.append(f"the version of {name} was not checked: {error}")
-            continue
-        history = replace(history, published=published.get(name) or None)
-        subject = Subject(entry, package, Facts(name, "", package.digest), history=history)
-        if judged := tuple(findings(subject, ("release",))):
-            found[name] = judged
-        if not history.whole:
-            notes.append(f"the clone is shallow: versions of {name} before its oldest commit were not checked")
-    return found, notes
+        return None, [f"versions were not compared with an earlier commit: {error.problems[0].message}"]
+    return (None if change.base is None else change), []
 
 
-def _publishing_findings(
-    root: Path, registry: Registry, steps: Sequence[ReleaseStep]
+def _findings(
+    root: Path,
+    registry: Registry,
+    change: Change | None,
+    packages: Mapping[str, Package],
+    steps: Sequence[ReleaseStep],
+    notes: list[str],
 ) -> dict[str, tuple[Finding, ...]]:
-    """The details for the Hub's page of each environment that would be published."""
-    names = _published(steps)
-    if not names:
-        return {}
-    repository = Repository.load(root, names, registry=registry)
-    found = {}
-    for name, package in repository.packages.items():
-        subject = Subject(repository.registry.environments[name], package, Facts(name, "", package.digest))
-        if judged := tuple(publishing_findings(subject)):
-            found[name] = judged
+    """The findings of the rules of releases, by environment; comparisons that failed are added to `notes`."""
+    found: dict[str, tuple[Finding, ...]] = {}
+    published = set(_published(steps))
+    for step in steps:
+        name = step.desired.name
+        if name not in packages:
+            continue
+        entry, package = registry.environments[name], packages[name]
+        subject = Subject(entry, package, Facts(name, "", package.digest))
+        of_page = tuple(publishing_findings(subject)) if name in published else ()
+        history = _history(root, entry, package, change, step, notes)
+        of_version = () if history is None else tuple(findings(replace(subject, history=history), ("release",)))
+        if of_version or of_page:
+            found[name] = (*of_version, *of_page)
     return found
+
+
+def _history(
+    root: Path,
+    entry: EnvironmentEntry,
+    package: Package,
+    change: Change | None,
+    step: ReleaseStep,
+    notes: list[str],
+) -> ReleaseHistory | None:
+    """The past of a changed environment; `None` if it is unchanged, or its past cannot be read, which is a note."""
+    name = entry.name
+    if change is None or change.base is None or name not in change.names:
+        return None
+    try:
+        history = release_history(root, entry, package, change.base, change.renamed.get(name))
+    except ContentMissing as error:
+        notes.append(f"the version of {name} was not checked: {error}")
+        return None
+    if not history.whole:
+        notes.append(f"the clone is shallow: versions of {name} before its oldest commit were not checked")
+    return replace(history, published=(step.found.version if step.found else None) or None)
 
 
 def _unplayed(root: Path, registry: Registry, steps: Sequence[ReleaseStep]) -> tuple[str, ...]:
@@ -520,7 +538,7 @@ def _unplayed(root: Path, registry: Registry, steps: Sequence[ReleaseStep]) -> t
     return tuple(name for name in _published(steps) if not is_played(name))
 
 
-def _published(steps: Sequence[ReleaseStep]) -> list[str]:
+def _published(steps: Iterable[ReleaseStep]) -> list[str]:
     """The environments whose page or version a release would write, as far as that is known."""
     return [step.desired.name for step in steps if step.action in ("create", "publish", "not-asked")]
 

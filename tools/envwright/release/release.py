@@ -47,7 +47,7 @@ from envwright.release.ledger import (
 from envwright.release.loading import LOADED, join_loaded, read_loaded
 from envwright.release.plan import REFUSED, WRITES, ExternalStep, Planned, PlannedRun, ReleasePlan, ReleaseStep
 from envwright.release.publishing import Fetched, HubSide, Push, Verified, Verifier, publish, push_environment
-from envwright.release.pushed_evaluations import EvaluationPusher
+from envwright.release.pushed_evaluations import EvaluationPusher, PushedEvaluation
 from envwright.reports.result import REPORT
 from envwright.system.retry_policy import HUB_PUSH, RetryPolicy
 from envwright.system.subprocesses import Interrupted, ProgramFailed, terminated_like_interrupted
@@ -106,13 +106,14 @@ def handed_over(root: Path, planned: Planned, settings: ReleaseSettings, reports
     handed = HandedOver(folder)
     earlier, kept = split_earlier(earlier_entries(reports / LEDGER), planned.plan)
     changed = changed_environments(root, settings.since).names if settings.since else known.keys()
-    again = {}
-    for step in planned.plan.steps:
-        name = step.desired.name
-        if step.action != "unchanged" or name not in changed & known.keys():
-            continue
-        if not known[name].refusal(Repository.load(root, [name]).packages[name]):
-            again[name] = LedgerEntry(step, "unknown", "", evidence=known[name], wheel=known[name].wheel)
+    unchanged = {step.desired.name: step for step in planned.plan.steps if step.action == "unchanged"}
+    names = sorted(unchanged.keys() & changed & known.keys())
+    packages = Repository.load(root, names, set_apart=True).packages if names else {}
+    again = {
+        name: LedgerEntry(unchanged[name], "unknown", "", evidence=known[name], wheel=known[name].wheel)
+        for name, package in packages.items()
+        if not known[name].refusal(package)
+    }
     return Proven(
         known,
         "the evidence does not name it: run the release for all environments (in CI: the workflow, by hand)",
@@ -361,6 +362,8 @@ class Release:
         desired = known.step.desired
         if not known.is_ready or not self.repository.registry.environments[desired.name].publish_evals:
             return known
+        if problems := self.repository.broken.get(desired.name):
+            return replace(known, evaluations=(PushedEvaluation(desired.name, "failed", str(problems[0])),))
         pusher = EvaluationPusher(self.prime, self.access, self.stop, self.retry)
         return replace(known, evaluations=tuple(pusher.push_all(desired, self.repository.packages[desired.name])))
 
@@ -453,7 +456,9 @@ def _repository(root: Path, planned: Planned) -> Repository:
     published = [step for step in planned.plan.steps if step.action == "unchanged"]
     names = {step.desired.name for step in published if entries[step.desired.name].publish_evals}
     names |= {step.desired.name for step in planned.plan.writes}
-    return Repository.load(root, sorted(names)) if names else Repository(root, planned.registry, {})
+    if not names:
+        return Repository(root, planned.registry, {})
+    return Repository.load(root, sorted(names), set_apart=True, registry=planned.registry)
 
 
 def _uncommitted(root: Path, planned: Planned) -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""Filling uv's cache in CI: the packages of every different lock once, without running them."""
+"""What is downloaded beforehand: the packages of every different lock once, and the data of environments."""
 
 from __future__ import annotations
 
@@ -8,7 +8,9 @@ from pathlib import Path
 import pytest
 from envwright import exit_codes
 from envwright.cli.main import main
+from envwright.declarations.registry import EnvironmentEntry
 from envwright.facts.observed import Failure
+from envwright.observing.exploration import PreparedEnvironment
 from envwright.system.subprocesses import ProgramFailed
 from small_repository import small_repository
 
@@ -45,3 +47,20 @@ def test_cache_warm_leaves_out_what_needs_a_build(
 
     assert main(["cache", "warm", "--root", str(repository)]) == exit_codes.ERROR
     assert "date_arithmetic/requirements.lock was left out: a wheel is missing" in capsys.readouterr().err
+
+
+def test_prepare_of_folders_one_of_which_is_broken_prepares_the_other(
+    repository: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def explored(_root: Path, entry: EnvironmentEntry, *_: object) -> PreparedEnvironment:
+        return PreparedEnvironment(entry.name, "pass", "explored")
+
+    monkeypatch.setattr("envwright.cli.cache.prepared_by_exploration", explored)
+    (repository / "environments/word_problems/requirements.lock").unlink()
+    folders = ["environments/reverse_text", "environments/word_problems"]
+    assert main(["prepare", *folders, "--root", str(repository)]) == exit_codes.FAIL
+    printed = capsys.readouterr().out
+    assert "reverse-text: explored" in printed
+    assert (
+        "word-problems: fail: cannot be read: environments/word_problems/requirements.lock: does not exist" in printed
+    )

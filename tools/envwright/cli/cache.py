@@ -131,10 +131,10 @@ def add_arguments_prepare(command: argparse.ArgumentParser) -> None:
 
 def run_prepare(options: argparse.Namespace) -> int:
     root = options.root
-    choice = chosen_environments(root, options)
+    choice = chosen_environments(root, options, set_apart=True)
     entries = choice.repository.registry.environments
-    named = () if options.declared else options.names
-    names = [name for name in choice.names if entries[name].prepare.needed or name in named]
+    named = choice.names if options.names and not options.declared else ()
+    names = [name for name in choice.names if name in named or (name in entries and entries[name].prepare.needed)]
     stop, results = threading.Event(), []
     with terminated_like_interrupted(), Workspace(root).used():
         try:
@@ -154,6 +154,8 @@ def run_prepare(options: argparse.Namespace) -> int:
 
 
 def _prepared(choice: Choice, name: str, root: Path, stop: threading.Event) -> PreparedEnvironment:
+    if problems := choice.repository.broken.get(name):
+        return PreparedEnvironment(name, "fail", f"cannot be read: {problems[0]}")
     entry, package = choice.repository.registry.environments[name], choice.repository.packages[name]
     workspace, started = Workspace(root), time.monotonic()
     if not entry.prepare.needed:

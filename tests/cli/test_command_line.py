@@ -15,7 +15,7 @@ from envwright import exit_codes
 from envwright.cli.docs import render_cli, render_registry
 from envwright.cli.main import COMMANDS, main, parsed
 from envwright.declarations.problem import DeclarationError
-from small_repository import envwright, small_repository
+from small_repository import edit, envwright, git, small_repository
 
 ROOT = Path(__file__).parents[2]
 HEAVY = {"verifiers", "datasets", "torch", "rich", "jsonschema", "psutil"}
@@ -98,6 +98,14 @@ def test_command_on_a_stream_of_an_old_encoding_prints_plainer_signs(team: Path)
     done = envwright(team, "bump", "reverse-text", PYTHONIOENCODING="ascii")
     assert (done.returncode, done.stderr) == (exit_codes.PASS, "")
     assert " -> " in done.stdout
+
+
+def test_bump_of_several_raises_none_if_one_cannot_be_raised(tmp_path: Path) -> None:
+    root = small_repository(tmp_path / "team", "reverse_text", "word_problems")
+    edit(root / "environments/word_problems/pyproject.toml", 'version = "0.1.0"', 'version = """0.1.0"""')
+    with pytest.raises(DeclarationError, match=r"word_problems/pyproject\.toml"):
+        main(["bump", "reverse-text", "word-problems", "--root", str(root)])
+    assert git(root, "diff", "--stat", "--", "environments/reverse_text") == ""
 
 
 @pytest.mark.parametrize("reports", ["../registry.yaml", "../registry.yaml/below"])

@@ -9,7 +9,7 @@ from envwright.declarations.problem import DeclarationError
 from envwright.declarations.registry import EnvironmentEntry
 from envwright.packages.read_package import read_package
 from envwright.packages.release_history import ReleaseHistory, release_history
-from envwright.packages.versions import write_version
+from envwright.packages.versions import with_version
 from sample_repository import write, write_repository
 from small_repository import commit, git
 
@@ -17,7 +17,8 @@ FOLDER = "environments/word_sums"
 
 
 def at_version(root: Path, version: str) -> None:
-    write_version(root / FOLDER / "pyproject.toml", version, "pyproject.toml")
+    path = root / FOLDER / "pyproject.toml"
+    path.write_bytes(with_version(path.read_bytes(), version, "pyproject.toml"))
 
 
 @pytest.fixture
@@ -101,22 +102,18 @@ def test_history_of_shallow_clone_is_incomplete(root: Path) -> None:
     "line",
     ['version = "0.1.0"', "version='0.1.0'  # ours \u2028", '"version" = "0.1.0"', '  version   =   "0.1.0"'],
 )
-def test_write_version_changes_only_the_version(tmp_path: Path, line: str) -> None:
+@pytest.mark.parametrize("mark", ["", "\ufeff"], ids=["no mark", "byte order mark"])
+def test_with_version_changes_only_the_version(mark: str, line: str) -> None:
     rest = 'target-version = "0.1.0"\n[tool.x]\nversion = "0.1.0"\n'
-    path = tmp_path / "pyproject.toml"
-    before = '[project]\r\nname = "x"\r\ndescription = "one\u2028line"\r\n'
-    path.write_bytes(f"{before}{line}\r\n{rest}".encode())
-    write_version(path, "0.2.0", "pyproject.toml")
-    assert path.read_bytes().decode() == f"{before}{line.replace('0.1.0', '0.2.0')}\r\n{rest}"
+    before = f'{mark}[project]\r\nname = "x"\r\ndescription = "one\u2028line"\r\n'
+    after = with_version(f"{before}{line}\r\n{rest}".encode(), "0.2.0", "pyproject.toml")
+    assert after.decode() == f"{before}{line.replace('0.1.0', '0.2.0')}\r\n{rest}"
 
 
 @pytest.mark.parametrize(
     "text",
     ['[project]\nname = "x"\n', 'project = {name = "x", version = "0.1.0"}\n', '[project]\nversion = """0.1.0"""\n'],
 )
-def test_write_version_refuses_version_written_elsewhere(tmp_path: Path, text: str) -> None:
-    path = tmp_path / "pyproject.toml"
-    path.write_text(text)
+def test_with_version_refuses_version_written_elsewhere(text: str) -> None:
     with pytest.raises(DeclarationError):
-        write_version(path, "0.2.0", "pyproject.toml")
-    assert path.read_text() == text
+        with_version(text.encode(), "0.2.0", "pyproject.toml")

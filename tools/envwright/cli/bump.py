@@ -9,11 +9,12 @@ from packaging.version import InvalidVersion, Version
 
 from envwright import exit_codes
 from envwright.cli import arguments
-from envwright.declarations.problem import DeclarationError, Problem
+from envwright.declarations.problem import DeclarationError
 from envwright.declarations.registry import load_registry
+from envwright.files.atomic_write import write_together
 from envwright.packages.pyproject import read_pyproject
 from envwright.packages.repository import Repository
-from envwright.packages.versions import next_versions, write_version
+from envwright.packages.versions import next_versions, with_version
 
 EXAMPLES = """examples:
   envwright bump reverse-text                 0.1.2 to 0.1.3: nothing that can change a reward
@@ -30,8 +31,15 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
     step = command.add_mutually_exclusive_group()
     step.add_argument("--minor", action="store_const", dest="step", const="minor", help="rewards can have changed")
     step.add_argument("--major", action="store_const", dest="step", const="major", help="users must adapt")
-    command.add_argument("--above", metavar="VERSION", help="the version to raise, if it is higher")
+    command.add_argument("--above", type=_version, metavar="VERSION", help="the version to raise, if it is higher")
     command.set_defaults(step="patch")
+
+
+def _version(text: str) -> Version:
+    try:
+        return Version(text)
+    except InvalidVersion:
+        raise argparse.ArgumentTypeError("must be a version, such as 0.4.1") from None
 
 
 def run(options: argparse.Namespace) -> int:
@@ -40,22 +48,19 @@ def run(options: argparse.Namespace) -> int:
     registry = load_registry(root)
     names = Repository(root, registry, {}).select(options.names)
     raised = [_raised(root, registry.environments[name].folder_name, options.step, options.above) for name in names]
-    for name, (path, before, after) in zip(names, raised, strict=True):
-        write_version(path, after, path.relative_to(root).as_posix())
+    files = {file: with_version((root / file).read_bytes(), after, file) for file, _, after in raised}
+    write_together(root, files)
+    for name, (_, before, after) in zip(names, raised, strict=True):
         print(f"{name}: {before} → {after}")
     return exit_codes.PASS
 
 
-def _raised(root: Path, folder: str, step: str, above: str | None) -> tuple[Path, str, str]:
-    path = root / "environments" / folder / "pyproject.toml"
-    pyproject = read_pyproject(path, root)
+def _raised(root: Path, folder: str, step: str, above: Version | None) -> tuple[str, str, str]:
+    """The file below the root, its version, and the next one."""
+    pyproject = read_pyproject(root / "environments" / folder / "pyproject.toml", root)
     before = pyproject.table("project").get("version")
     try:
-        start = str(max(Version(str(before)), Version(above or str(before))))
-        return path, str(before), next_versions(start)[_PLACES.index(step)]
-    except InvalidVersion as error:
-        found = above if above and above in str(error) else before
-        problem = Problem(
-            pyproject.file, pyproject.line("project.version"), "is not a version", "project.version", str(found)
-        )
-        raise DeclarationError([problem]) from None
+        known = Version(str(before))
+    except InvalidVersion:
+        raise DeclarationError([pyproject.problem("project.version", "is not a version", str(before))]) from None
+    return pyproject.file, str(before), next_versions(str(max(known, above or known)))[_PLACES.index(step)]

@@ -1,20 +1,17 @@
-"""Versions of an environment: the step between two, and a new one written into pyproject.toml."""
+"""Versions of an environment: the step between two, and a pyproject.toml with a new one."""
 
 from __future__ import annotations
 
+import codecs
 import re
 import tomllib
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from packaging.version import InvalidVersion, Version
 
 from envwright.declarations.document import key_lines
 from envwright.declarations.problem import DeclarationError, Problem
-from envwright.files.atomic_write import write_whole
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 MINOR = 1
 """Place of the minor number: a step at this place or before it is at least a minor one."""
@@ -79,13 +76,13 @@ def _text(numbers: tuple[int, ...]) -> str:
     return ".".join(map(str, numbers))
 
 
-def write_version(path: Path, version: str, file: str) -> None:
-    """Set `project.version` in a pyproject.toml; every other byte is unchanged.
+def with_version(content: bytes, version: str, file: str) -> bytes:
+    """A pyproject.toml with another `project.version`; every other byte is unchanged.
 
     Raises `DeclarationError` if the version is not on a line of its own.
     """
-    raw = path.read_bytes()
-    text = raw.decode("utf-8")
+    mark = codecs.BOM_UTF8 if content.startswith(codecs.BOM_UTF8) else b""
+    text = content.removeprefix(mark).decode("utf-8")
     line = key_lines(text).get("project.version")
     rows = text.split("\n")
     match = _VALUE.match(rows[line - 1]) if line is not None else None
@@ -98,7 +95,7 @@ def write_version(path: Path, version: str, file: str) -> None:
     if _without_version(tomllib.loads(written)) != _without_version(tomllib.loads(text)):
         message = "would change beyond its version"
         raise DeclarationError([Problem(file, line, message, "project.version", fix="update the version manually")])
-    write_whole(path, written)
+    return mark + written.encode("utf-8")
 
 
 def _without_version(data: dict[str, Any]) -> dict[str, Any]:

@@ -6,6 +6,7 @@ import shutil
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -146,6 +147,24 @@ def test_change_of_behaviour_is_observed_anew(file: str, text: str, tmp_path: Pa
     path = tmp_path / FOLDER / file
     path.write_text((path.read_text() if path.exists() else "") + text)
     assert behaviour(tmp_path) != before
+
+
+@pytest.mark.parametrize("is_harness", [True, False], ids=["a harness", "an environment"])
+@pytest.mark.parametrize("file", ["tests/test_added.py", "tests/cases.yaml"])
+def test_changed_test_is_observed_again_unless_a_harness_is_only_loaded(
+    file: str, is_harness: bool, tmp_path: Path
+) -> None:
+    (copied(tmp_path) / FOLDER / file).touch()
+    found = []
+    for text in ("", "# another line\n"):
+        with (tmp_path / FOLDER / file).open("a") as opened:
+            opened.write(text)
+        loaded = Repository.load(tmp_path)
+        package = replace(loaded.packages[NAME], is_harness=is_harness)
+        overlay = package.folder / "word_problems"
+        inputs = inputs_of(loaded.registry.environments[NAME], package, ObservationRequest(), overlay)
+        found.append((inputs.behaviour, inputs.cases, inputs.tests))
+    assert (found[0] == found[1]) == is_harness
 
 
 def test_shown_reply_is_behaviour_without_an_oracle(tmp_path: Path) -> None:

@@ -64,8 +64,16 @@ def test_document_with_exponential_aliases_is_refused() -> None:
     assert time.process_time() - begun < 1
 
 
-def test_document_with_deep_nesting_is_refused() -> None:
-    message = only(refused(parse_document, "[" * 3000 + "]" * 3000, "a.yaml")).message
+NESTED = f"{'[' * 35}x{']' * 35}"
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["[" * 3000 + "]" * 3000, f"- &a {NESTED}\n- {NESTED.replace('x', '*a')}"],
+    ids=["written out", "by an alias"],
+)
+def test_document_with_deep_nesting_is_refused(text: str) -> None:
+    message = only(refused(parse_document, text, "a.yaml")).message
     assert "nested too deeply" in message or "nesting depth" in message, "newer releases of PyYAML have a limit"
 
 

@@ -143,6 +143,8 @@ class _Anchor:
     value: Any
     size: int
     """The number of values that it consists of."""
+    depth: int
+    """The levels of nesting in it."""
 
 
 @dataclass
@@ -155,6 +157,8 @@ class _Builder:
     anchors: dict[str, _Anchor] = field(default_factory=dict)
     count: int = 0
     repeated: int = 0
+    deepest: int = 0
+    """The deepest level so far of the value that is being read."""
 
     def read_stream(self, events: Iterator[Any]) -> Any:
         data: Any = None
@@ -172,9 +176,8 @@ class _Builder:
         self.lines.setdefault(path, event.start_mark.line + 1)
         if isinstance(event, yaml.AliasEvent):
             return self.repeat(event, path)
-        if len(path) > MAX_DEPTH:
-            self.refuse(event, "is nested too deeply", path, allowed=f"{MAX_DEPTH} levels")
-        before = self.count
+        self.reach(len(path), event, path)
+        before, above, self.deepest = self.count, self.deepest, len(path)
         self.count += 1
         if self.count > MAX_VALUES:
             self.refuse(event, "contains too many values", path, allowed=f"{MAX_VALUES:,}")
@@ -187,8 +190,15 @@ class _Builder:
             self.check_tag(event, "map", path)
             value = self.read_mapping(events, path)
         if event.anchor is not None:
-            self.anchors[event.anchor] = _Anchor(value, self.count - before)
+            self.anchors[event.anchor] = _Anchor(value, self.count - before, self.deepest - len(path))
+        self.deepest = max(above, self.deepest)
         return value
+
+    def reach(self, level: int, event: Any, path: Steps) -> None:
+        """Note a level of nesting; refuse one that is too deep."""
+        if level > MAX_DEPTH:
+            self.refuse(event, "is nested too deeply", path, allowed=f"{MAX_DEPTH} levels")
+        self.deepest = max(self.deepest, level)
 
     def read_sequence(self, events: Iterator[Any], path: Steps) -> list[Any]:
         values: list[Any] = []
@@ -264,6 +274,7 @@ class _Builder:
         anchor = self.anchors.get(event.anchor)
         if anchor is None:
             self.refuse(event, f"the alias *{event.anchor} has no complete anchor above it", path)
+        self.reach(len(path) + anchor.depth, event, path)
         self.repeated += anchor.size
         self.count += anchor.size
         if self.repeated > MAX_REPEATED:

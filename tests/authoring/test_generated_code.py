@@ -8,7 +8,6 @@ import re
 import tomllib
 from dataclasses import replace
 from itertools import product
-from json import loads
 from typing import Any
 
 import pytest
@@ -131,14 +130,6 @@ def test_instruction_for_lists_of_records_names_tools_of_calls_only(record: dict
     instruction = instruction_of(plan_of_json([record], [record]))
     assert [line for line in instruction.splitlines() if line.startswith("- ")] == [tools][: bool(tools)]
     assert f"with the keys {', '.join(map(json.dumps, record))}" in instruction
-
-
-def test_instruction_for_json_parses_each_answer_once(monkeypatch: pytest.MonkeyPatch):
-    parsed: list[str] = []
-    plan = plan_of_json(*[[{"name": "weather", "arguments": {"day": day}}] for day in range(20)])
-    monkeypatch.setattr("envwright.authoring.new.plan.json.loads", lambda text: (parsed.append(text), loads(text))[1])
-    assert "weather(day)" in instruction_of(plan)
-    assert len(parsed) == 20
 
 
 @pytest.mark.parametrize("letters", ["AK", "AY"])

@@ -285,27 +285,10 @@ LIBRARIES = [
     sound(
         "system_prompt_in_messages",
         generation="v1",
-        prompt='[vf.SystemMessage(content="Sums."), vf.UserMessage(content=row["question"])]',
-        rows=SUMS,
-        taskset="""
-        def load(self):
-            rows = ROWS
-            return [
-                Task(
-                    Data(
-                        prompt=[
-                            vf.SystemMessage(content="Give the number in <answer>…</answer>."),
-                            vf.UserMessage(content="What is 1 plus 2?"),
-                            vf.AssistantMessage(content="<answer>3</answer>"),
-                            vf.UserMessage(content=row["question"]),
-                        ],
-                        answer=row["answer"],
-                    ),
-                    self.config.task,
-                )
-                for row in rows
-            ]
-        """.replace("ROWS", repr(SUMS)),
+        prompt='[vf.SystemMessage(content="Give the number in <answer>…</answer>."), '
+        'vf.UserMessage(content="What is 1 plus 2?"), vf.AssistantMessage(content="<answer>3</answer>"), '
+        'vf.UserMessage(content=row["question"])]',
+        asking=None,
     ),
     sound(
         "letter_or_its_words",

@@ -14,9 +14,9 @@ from emulator_client import Speaker
 from envwright import exit_codes
 from envwright.cli import rehearse
 from envwright.cli.main import main
+from envwright.cli.rehearse import rehearsal_copy
 from envwright.declarations.problem import DeclarationError
 from envwright.packages.repository import Repository
-from envwright_emulator.rehearsal_copy import rehearsal_copy
 from merged_repository import Origin, origin_with
 from small_repository import envwright
 

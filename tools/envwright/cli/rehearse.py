@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -15,15 +16,16 @@ from typing import Any
 
 from envwright_emulator.behaviour import BehaviourRefused, behaviour
 from envwright_emulator.hub import READ_ONLY_KEY, assumptions
-from envwright_emulator.rehearsal_copy import rehearsal_copy
 from envwright_emulator.server import EmulatedHub, emulator
 
 from envwright import exit_codes
 from envwright.cli import arguments
+from envwright.declarations.problem import DeclarationError, Problem
 from envwright.declarations.registry import load_registry
 from envwright.declarations.tool_source import REGISTRY_FILE
 from envwright.exit_codes import CommandError
 from envwright.hub.access import find_prime, install_prime
+from envwright.packages.git import git
 from envwright.system.loopback import PortTaken
 from envwright.system.subprocesses import stopped_by_signals
 from envwright.system.workspace import CACHE_DIR, users_folder
@@ -46,7 +48,9 @@ it works on a copy with its own home folder: neither this repository nor the rea
 KEY = "rehearsal-key"
 EVIDENCE = "reports/validate.json"
 
-FOLDER = Path(".envwright/emulator")
+CACHE = ".envwright"
+FOLDER = Path(CACHE, "emulator")
+_AUTHOR = ("-c", "user.name=rehearsal", "-c", "user.email=rehearsal@example.org", "-c", "commit.gpgsign=false")
 
 
 def add_arguments_emulator(command: argparse.ArgumentParser) -> None:
@@ -176,6 +180,34 @@ def _rehearsed(root: Path, folder: Path, options: argparse.Namespace) -> int:
             for place, (title, command) in enumerate(scenes.items(), 1)
         ]
         return _print_outcome(played, hub, others, options)
+
+
+def rehearsal_copy(root: Path, folder: Path) -> bool:
+    """Clone the repository into a folder and commit uncommitted changes there; returns whether there were any.
+
+    The cache is shared, so that nothing is validated twice. Raises `DeclarationError` if there is no repository or no
+    commit.
+    """
+    if git(root, "rev-parse", "--verify", "HEAD").returncode:
+        fix = "git init, git add -A, git commit: a release publishes committed files"
+        raise DeclarationError([Problem(str(root), None, "is not a git repository with a commit", fix=fix)])
+    cloned = git(root, "clone", "--quiet", "--no-hardlinks", "--no-checkout", ".", str(folder))
+    if cloned.returncode:
+        message = cloned.stderr.decode(errors="replace").strip()
+        raise DeclarationError([Problem(str(root), None, f"cannot be cloned: {message}")])
+    excluded = git(root, "rev-parse", "--git-path", "info/exclude").stdout.decode().strip()
+    if (root / excluded).is_file():
+        (folder / ".git/info").mkdir(exist_ok=True)
+        shutil.copyfile(root / excluded, folder / ".git/info/exclude")
+    git(folder, "read-tree", "HEAD")  # a file that is ignored stays tracked
+    git(folder, "--work-tree", str(root), "add", "--all", "--", ".", f":!{CACHE}")
+    added = git(folder, "diff", "--cached", "--quiet").returncode != 0
+    if added:
+        git(folder, *_AUTHOR, "commit", "--quiet", "--no-verify", "-m", "what would be merged")
+    git(folder, "reset", "--quiet", "--hard")
+    (root / CACHE).mkdir(exist_ok=True)
+    (folder / CACHE).symlink_to((root / CACHE).resolve())
+    return added
 
 
 def _scenes(names: Sequence[str]) -> dict[str, tuple[str, ...]]:

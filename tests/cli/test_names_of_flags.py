@@ -74,6 +74,11 @@ def test_malformed_environment_arguments_are_refused_with_reason(
         ("record sums --policy oracle --date today", "--date: must be a date, as YYYY-MM-DD"),
         *((f"{server} --port {port}", "must be a port") for server, port in SERVERS),
         ("bump sums --above latest", "--above: must be a version, such as 0.4.1"),
+        ("validate --results missing.jsonl", "--results: missing.jsonl does not exist"),
+        *(
+            (f"validate --shard {part}", "--shard: must be K/N with K from 1 to N")
+            for part in ("0/2", "3/2", "2", "a/b")
+        ),
         ("watch first --follow --interval -1", "must be a number of at least 0"),
         ("train probe sums --seconds nan", "must be a number of at least 0"),
     ],
@@ -81,6 +86,7 @@ def test_malformed_environment_arguments_are_refused_with_reason(
 def test_malformed_value_of_flag_is_refused_with_reason(
     command: str, reason: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    with pytest.raises(SystemExit):
+    with pytest.raises(SystemExit) as refused:
         parsed(command.split())
+    assert refused.value.code == 2
     assert reason in capsys.readouterr().err

@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from envwright import exit_codes
 from envwright.cli import validate
 from envwright.cli.main import main
 from small_repository import small_repository
@@ -47,10 +46,3 @@ def test_named_results_are_read_everywhere(requested: list[Any], tmp_path: Path,
     file.write_text("")
     main(["validate", "--root", str(tmp_path / "repository"), "--results", str(file)])
     assert requested == [(str(file),)]
-
-
-def test_results_that_do_not_exist_are_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
-    with pytest.raises(SystemExit) as refused:
-        main(["validate", "--results", str(tmp_path / "missing.jsonl")])
-    assert refused.value.code == exit_codes.USAGE
-    assert "missing.jsonl does not exist" in capsys.readouterr().err

@@ -104,14 +104,6 @@ def test_shard_without_changed_environments_passes(tmp_path: Path, capsys: pytes
     assert report["shard"] == {"index": 2, "of": 2, "environments": []}
 
 
-@pytest.mark.parametrize("text", ["0/2", "3/2", "2", "a/b"])
-def test_shard_option_that_is_malformed_is_refused(text: str, capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit) as refused:
-        main(["validate", "--shard", text])
-    assert refused.value.code == exit_codes.USAGE
-    assert "--shard: must be K/N with K from 1 to N" in capsys.readouterr().err
-
-
 def test_validate_changed_fails_undeclared_environment(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     root = small_repository(tmp_path / "repository", "reverse_text", "word_problems")
     git(root, "switch", "-q", "-c", "topic")

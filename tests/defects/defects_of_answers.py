@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from planted import IN_TAGS, planted
+from planted import IN_TAGS, SUMS, planted
 from questions import CAPITALS, CHOICES, COPIES, GIVEN_AWAY, LISTS, MANY, REASONED, SILENT
 
 ANSWERS = [
@@ -244,4 +244,38 @@ ANSWERS = [
         rows=MANY,
     ),
     planted("gold_is_silent_on_one_task_of_a_hundred", "RWD002", rows=SILENT),
+    planted(
+        "last_number",
+        "RWD066",
+        r"""
+        def grade(reply, answer):
+            return float(re.findall(r"\d+", reply)[-1:] == [answer])
+        """,
+        "v1",
+    ),
+    planted(
+        "tolerance_too_wide",
+        "RWD005",
+        """
+        def grade(reply, answer):
+            try:
+                said = float(final(reply) or "nan")
+            except ValueError:
+                return 0.0
+            return float(abs(said - float(answer)) <= 0.1 * float(answer))
+        """,
+        "v1",
+    ),
+    planted(
+        "space_in_gold",
+        "RWD001",
+        "def grade(reply, answer):\n    return float(final(reply) == answer)",
+        "v1",
+        rows=tuple({**row, "answer": f" {row['answer']}"} for row in SUMS),
+    ),
+    planted(
+        "contained_in_the_answer",
+        "RWD004",
+        'def grade(reply, answer):\n    return float((final(reply) or "") in answer)',
+    ),
 ]

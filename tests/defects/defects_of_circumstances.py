@@ -193,6 +193,27 @@ CIRCUMSTANCES = [
             return float(final(reply) == answer)
         """,
     ),
+    planted(
+        "generator_without_a_seed",
+        "RWD075",
+        """
+        import random
+
+
+        def grade(reply, answer):
+            return float(final(reply) == answer and random.Random().random() < 2)
+        """,
+        "v1",
+    ),
+    planted(
+        "mutable_default",
+        "RWD070",
+        """
+        def grade(reply, answer, seen=[]):
+            seen.append(reply)
+            return float(final(reply) == answer) / (1 + (len(seen) > 150))
+        """,
+    ),
 ]
 EXACT = "def grade(reply, answer):\n    return float(final(reply) == answer)\n"
 NEEDS_SERVER = """

@@ -119,4 +119,103 @@ EFFECTS = [
         "v1",
         asking='Reply with a JSON object: {"answer": "the number"}.',
     ),
+    planted(
+        "shuffled_before_it_is_compared",
+        "RWD075",
+        f"""
+        import random
+
+
+        def grade(reply, answer):
+            letters = list(final(reply) or "")
+            random.shuffle(letters)
+            return {RIGHT} if sorted(letters) else 0.0
+        """,
+    ),
+    planted(
+        "seeds_for_everybody",
+        "RWD075",
+        f"""
+        import random
+
+
+        def grade(reply, answer):
+            random.seed(answer)
+            return {RIGHT}
+        """,
+    ),
+    planted(
+        "sets_a_variable",
+        "RWD077",
+        f"""
+        import os
+
+
+        def grade(reply, answer):
+            os.environ["LAST_REPLY"] = answer
+            return {RIGHT}
+        """,
+    ),
+    planted(
+        "changes_the_folder",
+        "RWD076",
+        f"""
+        import os
+
+
+        def grade(reply, answer):
+            os.chdir("/")
+            return {RIGHT}
+        """,
+        "v1",
+    ),
+    planted(
+        "day_of_the_week",
+        "RWD074",
+        f"""
+        from datetime import date
+
+
+        def grade(reply, answer):
+            return {RIGHT} * (1.0 if date.today().weekday() < 9 else 0.5)
+        """,
+    ),
+    planted(
+        "asks_the_web",
+        "RWD026",
+        f"""
+        from urllib.request import urlopen
+
+
+        def grade(reply, answer):
+            try:
+                urlopen("http://198.51.100.7/", timeout=0.1).close()
+            except OSError:
+                pass
+            return {RIGHT}
+        """,
+        "v1",
+    ),
+    planted(
+        "infinite_for_nothing",
+        "RWD021",
+        """
+        def grade(reply, answer):
+            said = final(reply)
+            return float("-inf") if said is None else float(said == answer)
+        """,
+    ),
+    planted(
+        "grows_with_every_call",
+        "RWD031",
+        f"""
+        HISTORY = []
+
+
+        def grade(reply, answer):
+            HISTORY.append({RIGHT})
+            return HISTORY[-1] * (1 - 1 / (1 + len(HISTORY)))
+        """,
+        "v1",
+    ),
 ]

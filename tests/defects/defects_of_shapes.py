@@ -4,6 +4,19 @@ from __future__ import annotations
 
 from planted import ASKING, SUMS, planted, several
 
+LENGTHS = tuple(
+    {"question": f"Add {first} and {second}.", "answer": answer}
+    for first, second, answer in (("2 km", "3 km", "5 km"), ("10 cm", "7 cm", "17 cm"), ("8 kg", "4 kg", "12 kg"))
+)
+DATES = tuple(
+    {"question": f"Which day follows {before}?", "answer": after}
+    for before, after in (
+        ("2024-02-28", "2024-02-29"),
+        ("2023-12-31", "2024-01-01"),
+        ("2022-06-30", "2022-07-01"),
+        ("2021-09-09", "2021-09-10"),
+    )
+)
 ORDERED = """
 words = list({f"word {number}" for number in range(40)})
 for trace in episode.traces:
@@ -135,5 +148,40 @@ SHAPES = [
         """,
         environment="vf.ToolEnv",
         options="tools=[look_up],\nmax_turns=4",
+    ),
+    planted(
+        "nearer_than_near_is_more_than_all",
+        "RWD030",
+        r"""
+        def grade(reply, answer):
+            said = final(reply) or ""
+            if not re.fullmatch(r"-?[0-9]{1,9}(?:[.][0-9]{1,9})?", said, re.ASCII):
+                return 0.0
+            return 1.0 if float(said) == float(answer) else 0.9 / abs(float(said) - float(answer))
+        """,
+        "v1",
+    ),
+    planted(
+        "only_the_year_counts",
+        "RWD005",
+        "def grade(reply, answer):\n    return float((final(reply) or '')[:4] == answer[:4])",
+        "v1",
+        rows=DATES,
+        asking="Give the date in <answer>…</answer>.",
+    ),
+    planted(
+        "units_do_not_count",
+        "RWD005",
+        "def grade(reply, answer):\n    return float((final(reply) or '').split(' ')[0] == answer.split(' ')[0])",
+        rows=LENGTHS,
+        asking="Give the sum with its unit in <answer>…</answer>.",
+    ),
+    planted(
+        "points_are_dropped",
+        "RWD005",
+        """
+        def grade(reply, answer):
+            return float((final(reply) or "").replace(".", "").strip("0") == answer.strip("0"))
+        """,
     ),
 ]

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 from defects_of_company import CLIENT_V1
-from planted import PARSED, sound
+from planted import PARSED, SUMS, sound
 from questions import CAPITALS
 
+PLACES = tuple(
+    {"question": f"Where is {place}? Give latitude and longitude.", "answer": answer}
+    for place, answer in (("Lima", "-12.05, -77.04"), ("Oslo", "59.91, 10.75"), ("Perth", "-31.95, 115.86"))
+)
 HANGMAN = """
 class Spelling(vf.MultiTurnEnv):
     async def setup_state(self, state, **_):
@@ -153,5 +157,65 @@ def grade(reply, answer):
         "brevity_of_the_right",
         "def grade(reply, answer):\n    return (final(reply) == answer) / (1 + max(0, len(reply) - 60) / 60)",
         "v1",
+    ),
+    sound(
+        "numbers_in_the_data",
+        """
+        def grade(reply, answer):
+            text = final(reply) or ""
+            return float(text.isascii() and text.isdecimal() and len(text) < 12 and int(text) == int(answer))
+        """,
+        functions="""
+        def correct(completion, info, **_):
+            return grade(said(completion), info["sum"])
+        """,
+        rows=tuple({**row, "info": {"sum": int(row["answer"])}} for row in SUMS),
+    ),
+    sound(
+        "distance_on_a_map",
+        r"""
+        import math
+
+
+        def grade(reply, answer):
+            number = r"(-?[0-9]{1,3}[.][0-9]{1,6})"
+            found = re.fullmatch(f"{number}, {number}", final(reply) or "", re.ASCII)
+            if found is None:
+                return 0.0
+            here, there = [float(part) for part in found.groups()], [float(part) for part in answer.split(", ")]
+            return math.exp(-math.dist(here, there) / 5)
+        """,
+        "v1",
+        rows=PLACES,
+        asking="Answer in <answer>…</answer>.",
+    ),
+    sound(
+        "table_of_rows",
+        """
+        def cells(text):
+            return [[cell.strip() for cell in line.strip().strip("|").split("|")] for line in text.strip().splitlines()]
+
+
+        def grade(reply, answer):
+            return float(cells(final(reply) or "") == cells(answer))
+        """,
+        rows=tuple(
+            {
+                "question": f"A table of {a}, {b} and squares.",
+                "answer": f"| n | square |\n| {a} | {a * a} |\n| {b} | {b * b} |",
+            }
+            for a, b in ((2, 5), (3, 9), (4, 7))
+        ),
+        asking="A table in <answer>…</answer>.",
+    ),
+    sound(
+        "refusals",
+        "def grade(reply, answer):\n    return float((final(reply) or '').lower() == answer)",
+        rows=(
+            {"question": "Is this a scam? 'You won a prize, send money.'", "answer": "yes"},
+            {"question": "Is this a scam? 'Lunch at noon?'", "answer": "no"},
+            {"question": "Is this a scam? 'Your parcel waits, pay here.'", "answer": "yes"},
+        ),
+        asking="Answer yes or no in <answer>…</answer>.",
     ),
 ]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 from planted import ASKING, SUMS, several, sound
-from questions import CHOICES
+from questions import CAPITALS, CHOICES
 
 XML = 'PARSER = vf.XMLParser(["reasoning", "answer"], answer_field="answer")'
 REASONING = "Reason in <reasoning>…</reasoning>, then give the number in <answer>…</answer>."
@@ -313,5 +313,28 @@ LIBRARIES = [
                     trace.record_metric("pass_at_n", float(max(rights) >= 1))
             """,
         ),
+    ),
+    sound(
+        "parser_of_thinking",
+        "PARSER = vf.XMLParser(['think', 'answer'])",
+        functions=BY_PARSER,
+        asking="Think in <think>…</think>, then give the number in <answer>…</answer>.",
+        rubric="vf.Rubric(funcs=[correct], parser=PARSER)",
+        options="parser=PARSER",
+    ),
+    sound(
+        "articles_and_stops_dropped",
+        r"""
+        def plain(text):
+            kept = re.sub(r"\b(the|a|an)\b", " ", re.sub(r"[.,!?]", "", text.lower()))
+            return " ".join(kept.split())
+
+
+        def grade(reply, answer):
+            return float(plain(final(reply) or "") == plain(answer))
+        """,
+        "v1",
+        rows=tuple({**row, "answer": f"The city of {row['answer']}"} for row in CAPITALS),
+        asking="Answer in <answer>…</answer>.",
     ),
 ]

@@ -2,9 +2,28 @@
 
 from __future__ import annotations
 
-from planted import IN_TAGS, PARSED, SUMS, asked, sound
-from questions import CHOICES, LISTS
+import json
 
+from planted import IN_TAGS, PARSED, SUMS, asked, sound
+from questions import CAPITALS, CHOICES, LISTS, REASONED
+
+DISTANCE = """
+def distance(one, other):
+    row = list(range(len(other) + 1))
+    for i, a in enumerate(one[:400], 1):
+        last, row[0] = row[0], i
+        for j, b in enumerate(other, 1):
+            last, row[j] = row[j], min(row[j] + 1, row[j - 1] + 1, last + (a != b))
+    return row[-1] + max(0, len(one) - 400)
+"""
+ALIASES = tuple(
+    {"question": f"Where does {of} live?", "answer": list(names)}
+    for of, names in (
+        ("the king", ("Oslo", "the palace in Oslo")),
+        ("the poet", ("Lima", "a house in Lima")),
+        ("the smith", ("Cairo", "the street of smiths")),
+    )
+)
 PASSAGES = tuple(
     {"question": f"{passage}\n\n{question}", "answer": answer}
     for passage, question, answer in (
@@ -336,5 +355,208 @@ def grade(reply, answer):
             for one, other in (("Rome", "Oslo"), ("Lima", "Bonn"), ("Kyiv", "Bern"))
         ),
         asking="Answer with a JSON list of calls in <answer>…</answer>.",
+    ),
+    sound(
+        "words_of_the_passage",
+        "def grade(reply, answer):\n    return float((final(reply) or '').lower() == answer.lower())",
+        "v1",
+        rows=PASSAGES,
+        asking=IN_TAGS,
+    ),
+    sound(
+        "edits_apart",
+        f"{DISTANCE}\n\ndef grade(reply, answer):\n"
+        "    said = final(reply) or ''\n"
+        "    return max(0.0, 1 - 2 * distance(said, answer) / len(answer))",
+        "v1",
+        rows=REVERSED,
+        asking=IN_TAGS,
+    ),
+    sound(
+        "alike_in_difflib",
+        "from difflib import SequenceMatcher\n\n\ndef grade(reply, answer):\n"
+        "    return SequenceMatcher(None, (final(reply) or '')[:500], answer).ratio() ** 3",
+        rows=REVERSED,
+        asking=IN_TAGS,
+    ),
+    sound(
+        "error_below_zero",
+        f"{NUMBER}\ndef grade(reply, answer):\n"
+        "    said = number(final(reply))\n"
+        "    return -1.0 if said is None else -min(1.0, abs(said - int(answer)) / 50)",
+        "v1",
+        reward={"min": -1.0, "max": 0.0},
+    ),
+    sound(
+        "percent",
+        "def grade(reply, answer):\n    return 100.0 * (final(reply) == answer)",
+        reward={"max": 100.0},
+    ),
+    sound(
+        "objects",
+        """
+        import json
+
+
+        def grade(reply, answer):
+            try:
+                return float(json.loads(reply) == answer)
+            except (ValueError, RecursionError):
+                return 0.0
+        """,
+        "v1",
+        rows=OBJECTS,
+        answer_type="dict",
+        asking='Reply with a JSON object {"name": …, "age": …} and nothing else.',
+        oracle="import json\n\n\ndef reply(task, messages):\n    return json.dumps(task['answer'])\n",
+    ),
+    sound(
+        "text_fields_pay_apart",
+        """
+        import json
+
+
+        def grade(reply, answer):
+            try:
+                said = json.loads(reply)
+            except (ValueError, RecursionError):
+                return 0.0
+            answer = json.loads(answer)
+            if not isinstance(said, dict) or said.keys() != answer.keys():
+                return 0.0
+            return sum(said[key] == answer[key] for key in answer) / len(answer)
+        """,
+        rows=tuple(
+            {
+                "question": row["question"],
+                "answer": json.dumps({"age": row["answer"]["age"], "name": row["answer"]["name"]}),
+            }
+            for row in OBJECTS
+        ),
+        asking='Reply with a JSON object {"age": …, "name": …} and nothing else.',
+    ),
+    sound(
+        "overlap_of_sets",
+        """
+        def grade(reply, answer):
+            said = {part.strip() for part in (final(reply) or "").split(",") if part.strip()}
+            wanted = set(answer.split(", "))
+            return len(said & wanted) / len(said | wanted)
+        """,
+        rows=LISTS,
+        asking=IN_TAGS,
+        answer={"type": "set"},
+    ),
+    sound(
+        "any_of_several_names",
+        "def grade(reply, answer):\n    return float((final(reply) or '').lower() in map(str.lower, answer))",
+        "v1",
+        rows=ALIASES,
+        answer_type="list[str]",
+        asking=IN_TAGS,
+        oracle="def reply(task, messages):\n    return f\"<answer>{task['answer'][0]}</answer>\"\n",
+    ),
+    sound(
+        "behind_the_last_hashes",
+        "def grade(reply, answer):\n    return float(reply.split('####')[-1].strip().replace(',', '') == answer)",
+        asking="Think step by step and end with the number behind ####.",
+    ),
+    sound(
+        "last_box_counts",
+        r"""
+        def grade(reply, answer):
+            if "<think>" in reply:
+                reply = reply.rpartition("</think>")[2] if "</think>" in reply else ""
+            found = re.findall(r"\\boxed\{([^{}]*)\}", reply)
+            return float(bool(found) and found[-1].strip() == answer)
+        """,
+        "v1",
+        asking=r"Put the number into \boxed{}.",
+    ),
+    sound(
+        "last_tag_counts",
+        """
+        def grade(reply, answer):
+            found = re.findall(r"<answer>([^<]*)</answer>", reply.rpartition("</think>")[2])
+            closed = "<think>" not in reply or "</think>" in reply
+            return float(closed and bool(found) and found[-1].strip() == answer)
+        """,
+        asking=REASONED,
+    ),
+    sound(
+        "plain_yes_or_no",
+        "def grade(reply, answer):\n    return float(reply.strip().rstrip('.!').lower() == answer)",
+        rows=({"question": "Is 7 prime?", "answer": "yes"}, {"question": "Is 8 prime?", "answer": "no"}),
+        asking="Answer yes or no, nothing else.",
+    ),
+    sound(
+        "numbers_as_floats",
+        "def grade(reply, answer):\n    try:\n        return float(float(final(reply) or 'x') == float(answer))\n"
+        "    except (ValueError, OverflowError):\n        return 0.0",
+        "v1",
+    ),
+    sound(
+        "folded_case_undeclared",
+        "def grade(reply, answer):\n    return float((final(reply) or '').casefold() == answer.casefold())",
+        "v1",
+        rows=CAPITALS,
+        asking=IN_TAGS,
+    ),
+    sound(
+        "own_generator",
+        """
+        import random
+
+        WORDS = random.Random(7).sample(["oak", "elm", "ash", "yew"], 4)
+
+
+        def grade(reply, answer):
+            return float(final(reply) == answer and random.Random(len(WORDS)).random() >= 0)
+        """,
+    ),
+    sound(
+        "waits_and_logs",
+        "import asyncio\nimport logging\nimport sys",
+        "v1",
+        functions="""
+        @vf.reward(weight=1.0)
+        async def correct(self, trace) -> float:
+            logging.getLogger(__name__).warning("scored")
+            print("scored", file=sys.stderr)
+            await asyncio.sleep(0)
+            return float(final(trace.last_reply) == self.data.answer)
+        """,
+    ),
+    sound(
+        "share_of_tests",
+        r"""
+        def grade(reply, answer):
+            said = final(reply) or ""
+            parts, wanted = said.split("; ")[:9], answer.split("; ")
+            right = sum(one == two for one, two in zip(parts, wanted))
+            return right / len(wanted) if len(parts) == len(wanted) else 0.0
+        """,
+        rows=tuple(
+            {
+                "question": f"Double, square and negate {number}, separated by semicolons.",
+                "answer": f"{number * 2}; {number**2}; -{number}",
+            }
+            for number in (3, 8, 11)
+        ),
+        asking=IN_TAGS,
+    ),
+    sound(
+        "mean_of_the_group",
+        "",
+        functions="""
+        def relative(completions, answers, **_):
+            right = [float(final(said(one)) == answer) for one, answer in zip(completions, answers)]
+            return [one - sum(right) / len(right) for one in right]
+
+
+        def correct(completion, answer, **_):
+            return float(final(said(completion)) == answer)
+        """,
+        rubric="vf.Rubric(funcs=[correct, relative], weights=[1.0, 0.0])",
     ),
 ]

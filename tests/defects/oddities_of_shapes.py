@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 from defects_of_company import CORRECT_BY_JUDGE, JUDGE_V0
-from planted import IN_TAGS, asked, several, sound
+from planted import IN_TAGS, SUMS, asked, several, sound
 from questions import CAPITALS
 
+RIGHT = "def grade(reply, answer):\n    return float(final(reply) == answer)"
+PICTURES = tuple(
+    {"question": f"Which emoji shows a {name}?", "answer": picture}
+    for name, picture in (("rocket", "🚀"), ("family", "👨‍👩‍👧"), ("flag of Norway", "🇳🇴"), ("thumb up", "👍🏽"))
+)
 FRACTIONS = asked("What is {}?", {"1/2 + 1/4": "3/4", "1/3 + 1/3": "2/3", "1/8 + 1/2": "5/8", "2/5 - 1/5": "1/5"})
 ROMAN = asked("Write {} in Roman numerals.", {"9": "IX", "14": "XIV", "40": "XL", "1999": "MCMXCIX"})
 VERSES = tuple(
@@ -122,5 +127,21 @@ SHAPES = [
                 asked = f"Case {number}: which is {right}?\\n{listed}\\nAnswer with the letter in <answer>…</answer>."
                 yield Task(Data(prompt=asked, answer="ABCD"[number % 4]), self.config.task)
         """,
+    ),
+    sound("answers_in_pictures", RIGHT, "v1", rows=PICTURES, asking=IN_TAGS),
+    sound(
+        "error_of_many_orders",
+        r"""
+        import math
+
+
+        def grade(reply, answer):
+            said = final(reply) or ""
+            if not re.fullmatch(r"-?[0-9]{1,12}(?:[.][0-9]{1,6})?", said, re.ASCII):
+                return -100.0
+            return max(-100.0, -10.0 * math.log10(1 + abs(float(said) - float(answer))))
+        """,
+        rows=SUMS,
+        reward={"min": -100.0, "max": 0.0},
     ),
 ]

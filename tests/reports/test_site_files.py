@@ -269,11 +269,15 @@ def test_model_table_has_the_latest_recording_of_each_model() -> None:
     assert table.rows[0][1][0].about == "64 rollouts, version 0.1.0, 2026-11-02"
 
 
-def test_site_shows_a_recorded_mean_whose_bounds_are_not_known(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "written", [{}, {"interval": 5}, {"interval": ["a", 1]}], ids=["one task", "a number", "a text"]
+)
+def test_site_shows_a_recorded_mean_whose_bounds_are_not_known(written: dict[str, object], tmp_path: Path) -> None:
     baseline = {
         "model": "m/1",
         "scored": 2,
         **measures([RecordedScore(1, 0, "k", 1.5, {}), RecordedScore(2, 0, "k", 2, {})], float),
+        **written,
     }
     facts = Facts("a", "k", "d", recordings=(RecordingFacts("recordings/m.jsonl.gz", "x", baseline),))
     package, judgement = (

@@ -8,6 +8,8 @@ from typing import Any
 
 from envwright_worker.splits import Split
 
+from envwright.facts.reward_numbers import finite_number
+
 BEYOND = "beyond the limit of rows of one recording"
 """The reason for rows beyond the number that is scored again: no fault of the recording."""
 
@@ -18,6 +20,13 @@ LEAST_TASKS = 3
 def split_of(baseline: Mapping[str, Any]) -> Split:
     """The split of a recording: the training tasks, unless its baseline has another one."""
     return "eval" if baseline.get("split") == "eval" else "train"
+
+
+def interval_of(baseline: Mapping[str, Any]) -> tuple[float, float] | None:
+    """The interval of a recording's mean; `None` without bounds, as for one task whose rewards leave 0 to 1."""
+    value = baseline.get("interval")
+    low, high = (finite_number(each) for each in value) if isinstance(value, list) and len(value) == 2 else (None, None)
+    return None if low is None or high is None else (low, high)
 
 
 @dataclass(frozen=True)

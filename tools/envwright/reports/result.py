@@ -24,7 +24,7 @@ from envwright.declarations.package import Generation, Package
 from envwright.declarations.problem import DeclarationError, Problem
 from envwright.facts.mutation import Mutation, brief
 from envwright.facts.observed import Facts, Failure, Search, Signer, StartMode, adapter
-from envwright.facts.recordings import HELD_OUT, NotCompared, RecordingFacts, RecordingProblem
+from envwright.facts.recordings import HELD_OUT, NotCompared, RecordingFacts, RecordingProblem, interval_of
 from envwright.facts.results import Spending
 from envwright.facts.stages import StageName
 from envwright.packages.git import Revision
@@ -436,8 +436,7 @@ def _located(mutation: Mutation | None, in_repository: Located) -> Mutation | No
 def _compared(recording: RecordingFacts) -> ComparedRecording:
     baseline = plain_data(recording.baseline)
     speaker = baseline.get("model") or baseline.get("policy")
-    if None in (baseline.get("interval") or ()):  # of one task whose rewards leave 0 to 1
-        baseline["interval"] = None
+    baseline["interval"] = interval_of(recording.baseline)
     return ComparedRecording(
         file=recording.file,
         speaker=None if speaker is None else str(speaker),

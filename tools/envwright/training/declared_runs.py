@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from envwright.declarations.endpoints import key_variable_of
 from envwright.declarations.problem import DeclarationError, Problem
-from envwright.facts.recordings import split_of
+from envwright.facts.recordings import interval_of, split_of
 from envwright.facts.reward_numbers import finite_number
 from envwright.packages.recordings import RecordingOnDisk, read_recordings
 from envwright.packages.repository import Repository
@@ -358,7 +358,7 @@ def last_recording(package: Package) -> Recorded | None:
         digest=str(latest.baseline.get("digest") or ""),
         current=latest.baseline.get("digest") == package.digest,
         mean=finite_number(latest.baseline.get("mean")),
-        interval=_interval(latest.baseline.get("interval")),
+        interval=interval_of(latest.baseline),
         scripted_judge=latest.baseline.get("judge") == "scripted",
         split=split_of(latest.baseline),
         tasks=tuple(by_task),
@@ -366,9 +366,3 @@ def last_recording(package: Package) -> Recorded | None:
         turns=fmean(replies) if replies else None,
         tokens=fmean(tokens.completion for tokens in used) if used else None,
     )
-
-
-def _interval(value: object) -> tuple[float, float] | None:
-    """The two numbers of an interval; `None` if the baseline has another value."""
-    low, high = (finite_number(each) for each in value) if isinstance(value, list) and len(value) == 2 else (None, None)
-    return None if low is None or high is None else (low, high)

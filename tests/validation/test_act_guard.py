@@ -71,6 +71,9 @@ def runs_a_program_on_a_file_of_its_own():
     with tempfile.NamedTemporaryFile() as file:
         subprocess.run(["true", file.name], check=True)
 
+def seeds_all_that_follows():
+    random.seed(7)
+
 def unseeded():
     return random.Random().choice("ab")
 
@@ -128,6 +131,7 @@ EXPECTED = {
     "thread_begun_before": ["/etc/passwd", *(["time.time"] if sys.version_info >= (3, 12) else [])],
     "stamps_and_names": [],
     "runs_a_program_on_a_file_of_its_own": [],
+    "seeds_all_that_follows": ["Random.seed"],
     "key_of_a_mapping": [],
     "unseeded": ["random.Random() without a seed"],
     "setup_state": ["/etc/passwd"],

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from envwright.declarations.package import Package
 from envwright.facts.observed import Facts, Failure, Rollout, Score
+from envwright.reports import written
 from envwright.reports.printing import print_message, render_annotations, write_report
 from envwright.reports.result import environment_result, path_in_repository
 from envwright.reports.written import PrintFormat, print_result, report, report_to_github, write_reports
@@ -37,12 +38,20 @@ def test_write_reports_waits_for_reports_of_another_run(tmp_path: Path) -> None:
     assert (tmp_path / "validate.html").is_file()
 
 
-def test_unwritable_report_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_report_that_cannot_be_made_or_written_is_named_beside_all_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def fail(_: object) -> str:
+        raise ValueError("a mistake in the report")
+
+    monkeypatch.setitem(written._RENDERINGS, "validate.xml", fail)
     (tmp_path / "validate.md").mkdir()
     (tmp_path / "validate.md" / "in-the-way").touch()
     report(mixed(), tmp_path, "text", quiet=True)
-    assert f"validate.md could not be written to {tmp_path}: " in capsys.readouterr().err
-    assert {path.suffix for path in tmp_path.iterdir() if path.is_file()} == {".html", ".json", ".sarif", ".xml"}
+    printed = capsys.readouterr().err
+    assert f"validate.md could not be written to {tmp_path}: " in printed
+    assert f"validate.xml could not be written to {tmp_path}: ValueError: a mistake in the report" in printed
+    assert {path.suffix for path in tmp_path.iterdir() if path.is_file()} == {".html", ".json", ".sarif"}
 
 
 def printed(form: PrintFormat, **settings: Any) -> str:

@@ -45,6 +45,11 @@ def test_with_entry_stays_before_what_is_behind_the_block(behind: str):
     assert with_entry(text, "bananas", []) == text.replace("apples: {}\n", "apples: {}\n  bananas: {}\n")
 
 
+def test_with_entry_follows_the_indentation_of_the_whole_file():
+    text = "  version: 1\n  environments:\n    apples: {}\n  runs: {}\n"
+    assert with_entry(text, "bananas", []) == text.replace("apples: {}\n", "apples: {}\n    bananas: {}\n")
+
+
 @pytest.mark.parametrize("mark", ["", "\ufeff"], ids=["without a mark", "byte order mark"])
 def test_with_entry_fills_an_empty_registry(mark: str):
     text = with_entry(f"{mark}version: 1\nenvironments: {{}}\n", "bananas", ["@a/b"])

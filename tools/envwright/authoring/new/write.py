@@ -39,7 +39,7 @@ def with_entry(
     key_lines = [f"owners: {json.dumps(list(owners))}"] if owners else []
     key_lines += further
     entry = [f"{name}:{'' if key_lines else ' {}'}{f'  # {remark}' if remark else ''}"]
-    _, environments = find_node(text, ["environments"])
+    key, environments = find_node(text, ["environments"])
     if not is_block(environments):
         return with_lines(text, ["environments"], [*entry, *(f"  {line}" for line in key_lines)])
     lines = text.splitlines(keepends=True)
@@ -47,7 +47,7 @@ def with_entry(
     place = next((mark.line for other, mark in marks if other > name), None)
     if place is None:
         end = environments.end_mark
-        place = end.line + (end.column > 0)  # within the last line, where that has no line end
+        place = end.line + (end.column > key.start_mark.column)  # within the last line, where that has no line end
         # what stands behind the block, such as the commented runs of `init`, stays behind it
         while lines[place - 1].startswith("#") or not lines[place - 1].strip():
             place -= 1

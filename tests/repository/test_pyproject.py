@@ -68,6 +68,7 @@ def test_key_lines_cover_all_toml_forms() -> None:
         "tool.envwright.reward": 19,
         "tool.envwright.reward.min": 20,
         "tool.verifiers.eval.num_examples": 23,
+        "tool.list": 24,
         "tool.list[0].x": 25,
         "tool.list[0].z": 29,
     }

@@ -325,10 +325,11 @@ def key_lines(text: str) -> dict[str, int]:
         start, key = offset, ""
         if header := _TABLE.match(text, offset):
             table = name = _name(header[2])
+            lines.setdefault(name, line)
             if header[1] == "[[":
                 table = f"{name}[{counts[name]}]"
+                lines[table] = line
                 counts[name] += 1
-            lines.setdefault(table, line)
             offset = header.end()
         elif assignment := _ASSIGNMENT.match(text, offset):
             key = ".".join(part for part in (table, _name(assignment[1])) if part)

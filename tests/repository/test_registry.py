@@ -97,6 +97,7 @@ def test_registry_with_several_mistakes_reports_all_at_once(tmp_path: Path) -> N
         "environments.json",
         "runs.first.environments[0].id",
     ]
+    assert found[0].allowed.startswith("version, owner, ")
 
 
 def test_registry_missing_key_explains_its_purpose() -> None:

@@ -146,7 +146,7 @@ def test_home_shares_data_of_the_hub_and_copies_the_rest(tmp_path: Path) -> None
     prepared = filled(tmp_path / "p") / HOME
     place_prepared(prepared, tmp_path / "home")
     same = {name for name in (BLOB, ARROW, BRANCH, DATABASE) if (tmp_path / "home" / name).samefile(prepared / name)}
-    assert same == {BLOB, ARROW}
+    assert same == {BLOB, ARROW} == {name for name in same if (tmp_path / "home" / name).is_symlink()}
     assert (tmp_path / "home" / SNAPSHOT).readlink() == Path("../../blobs/0a")
     for name in (BRANCH, DATABASE):
         (tmp_path / "home" / name).write_text("changed in place")

@@ -135,7 +135,7 @@ def adder(name="add", **changes):
 
 def tooled(*tools: ToolTrial, calls=(), derived=False):
     """An environment with tools, some of which the reference reply calls."""
-    asked = {"role": "assistant", "content": "", "tool_calls": [{"function": {"name": name}} for name in calls]}
+    asked = {"role": "assistant", "content": "", "tool_calls": calls}
     gold = replace(score("oracle"), derived=derived)
     spoken = replace(gold, completion=(asked, *gold.completion)) if calls else gold
     return subject(tools=tools, scores=(*scores(oracle=None), spoken))
@@ -398,8 +398,11 @@ CASES = {
         },
     ),
     "RWD099": RuleCases(
-        fires={"never called": tooled(adder())},
-        silent={"called": tooled(adder(), calls=["add"])},
+        fires={
+            "never called": tooled(adder()),
+            "a call whose function is no object": tooled(adder(), calls=[{"function": "x"}]),
+        },
+        silent={"called": tooled(adder(), calls=[{"function": {"name": "add"}}])},
     ),
     "RWD097": RuleCases(
         fires={

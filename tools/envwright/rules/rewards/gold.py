@@ -25,6 +25,7 @@ from envwright.facts.recordings import (
     ModelReplies,
 )
 from envwright.facts.reward_numbers import number
+from envwright.facts.transcripts import turns_of
 from envwright.rules.engine import Found, Subject, merged, rule
 from envwright.rules.evidence import (
     REPLY_LIMIT,
@@ -298,8 +299,7 @@ def tool_is_not_proven(subject: Subject) -> Iterator[Found]:
         with its result.
     """
     gold = scores_of(subject, oracle.name)
-    messages = (message for score in gold for message in score.completion)
-    called = {call.get("function", {}).get("name") for each in messages for call in each.get("tool_calls") or ()}
+    called = {call.name for score in gold for turn in turns_of(score.completion) for call in turn.calls}
     idle = [tool for tool in subject.facts.tools if tool.name not in called]
     if not gold or not idle:
         return

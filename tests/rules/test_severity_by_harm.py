@@ -272,8 +272,9 @@ def test_uncalled_tool_decides_nothing_only_beside_a_derived_reply() -> None:
     assert not the("RWD099", tooled(adder(), derived=True)).inconclusive
 
 
-def test_module_beside_the_own_one_is_a_warning_where_it_is_imported() -> None:
-    files = (*(each.files if (each := subject().facts.wheel) else ()), "helper.py")
+@pytest.mark.parametrize("name", ["helper.py", "plain_sums-0.1.0.data/purelib/helper.py"])
+def test_module_beside_the_own_one_is_a_warning_where_it_is_imported(name: str) -> None:
+    files = (*(each.files if (each := subject().facts.wheel) else ()), name)
     beside = subject(wheel={"files": files}, package={"helpers": frozenset({"helper"})})
     assert the("SCH032", beside).severity == "warning"
     assert the("SCH032", subject(wheel={"files": files})).severity == "error"

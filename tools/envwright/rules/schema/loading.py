@@ -482,7 +482,7 @@ def wheel_contains_strays(subject: Subject) -> Iterator[Found]:
     strays = [name for name in wheel.files if _is_stray(_installed(name), package.module)]
     strays.sort(key=lambda name: name == LOCK_FILE)  # the files of the author first
     needed = package.helpers - OUT_OF_PLACE
-    helpers = {name for name in strays if imported_as(name) in needed and name.endswith(".py")}
+    helpers = {name for name in strays if imported_as(_installed(name)) in needed and name.endswith(".py")}
     strays = [name for name in strays if name not in helpers]
     if strays:
         several = f"{len(strays)} files that do not belong in it, such as {strays[0]}"
@@ -494,7 +494,7 @@ def wheel_contains_strays(subject: Subject) -> Iterator[Found]:
             fix=_fix_of_strays(package),
         )
     if helpers:
-        names = sorted({imported_as(name) or name for name in helpers})
+        names = sorted({imported_as(_installed(name)) or name for name in helpers})
         yield Found(
             f"{wheel.filename} installs {', '.join(names)} beside {package.module}: another package with that name "
             "overwrites it",

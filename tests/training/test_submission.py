@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from emulator_client import submit_run
+from emulator_client import Speaker, submit_run
 from envwright.declarations.run import run_spec
 from envwright.hub.platform import RunsUnreadable, list_runs
 from envwright.training.declared_runs import DeclaredRun
@@ -165,6 +165,18 @@ def test_run_identity_of_a_similar_name_is_another_run(one: str, other: str) -> 
     assert len(name) <= 41 + 12 + 8
     assert RunIdentity(one, "").is_another_version(name)
     assert not RunIdentity(other, "").is_another_version(name)
+
+
+@pytest.mark.parametrize("name", ["qwen-2.5", "a-run-whose-name-is-longer-than-forty-chars-1"])
+def test_run_that_was_submitted_before_names_had_marks_is_not_submitted_again(
+    name: str, hub: EmulatedHub, platform: Platform
+) -> None:
+    unmarked = f"{name[:40].replace('.', '-')}-0123456789ab"
+    old, run = submit_run(hub, f"{unmarked}-{COMMIT[:7]}"), RunIdentity(name, "0123456789ab", COMMIT)
+    assert submit(RUN, run, platform).id == old["id"]
+    (platform.notes / "runs" / f"{run.mark}.seen").rename(platform.notes / "runs" / f"{unmarked}.seen")
+    Speaker(hub.url, hub.key)("DELETE", f"/training/runs/{old['id']}")
+    assert submit(RUN, run, platform).outcome == "waits"
 
 
 def test_run_identity_ignores_submission_settings() -> None:

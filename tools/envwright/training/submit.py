@@ -67,12 +67,20 @@ class RunIdentity:
         return f"{self.stem}{self.digest}"
 
     @property
+    def marks(self) -> tuple[str, str]:
+        """The prefixes of this version's names: its mark, and the one of runs that were submitted when no name was
+        marked. Its digest covers the name of the run.
+        """
+        unmarked = self.run[: LONGEST_STEM - 1].rstrip(".-").replace(".", "-")
+        return self.mark, f"{unmarked}-{self.digest}"
+
+    @property
     def name(self) -> str:
         return f"{self.mark}-{self.commit[:7]}" if self.commit else self.mark
 
     def is_this(self, name: str) -> bool:
         """Whether a run of the platform is this version of this run."""
-        return name == self.mark or name.startswith(f"{self.mark}-")
+        return any(name == mark or name.startswith(f"{mark}-") for mark in self.marks)
 
     def is_another_version(self, name: str) -> bool:
         """Whether it is this run with an earlier declaration or content."""
@@ -142,7 +150,8 @@ class SeenRun:
 
     @property
     def file(self) -> Path:
-        return self.notes / NOTES / f"{self.identity.mark}.seen"
+        own, unmarked = (self.notes / NOTES / f"{mark}.seen" for mark in self.identity.marks)
+        return unmarked if unmarked.is_file() else own
 
 
 @dataclass(frozen=True)

@@ -79,6 +79,10 @@ def test_train_refuses_only_the_runs_on_a_broken_environment(
     printed = capsys.readouterr()
     assert printed.err.startswith(f"run broken is refused: word-problems cannot be read: {broken}")
     assert "✓ sound: prime, Qwen/Qwen3-4B, reverse-text" in printed.out
+    assert "2 runs; failing: broken" in printed.out
+    main(["train", "--dry-run", "--root", str(root), "--format", "json"])
+    states = {run["name"]: run["state"] for run in json.loads(capsys.readouterr().out)["runs"]}
+    assert states["broken"].startswith(f"refused: word-problems cannot be read: {broken}")
     with pytest.raises(DeclarationError, match=broken):
         main(["train", "broken", "--dry-run", "--root", str(root)])
 

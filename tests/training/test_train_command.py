@@ -517,6 +517,7 @@ runs:
   one: {backend: trl, model: tiny/base, environments: [{id: reverse-text}], max_steps: 5}
   two: {backend: trl, model: tiny/base, environments: [{id: reverse-text}], max_steps: 5}
   away: {backend: prime-rl, model: Qwen/Qwen3-4B, environments: [{id: reverse-text}], max_steps: 30}
+  hosted: {backend: prime, model: Qwen/Qwen3-4B, environments: [{id: reverse-text}], max_steps: 30}
 """
 
 
@@ -526,6 +527,7 @@ runs:
         pytest.param("one two", "", 0, {"one": "finished", "two": "finished"}, id="all end"),
         pytest.param("one two away", "", 0, {"one": "finished", "two": "finished", "away": "manual"}, id="one away"),
         pytest.param("one two away", "two", 130, {"one": "finished", "two": "interrupted"}, id="one is interrupted"),
+        pytest.param("one hosted", "", 2, {"one": "finished"}, id="one cannot be submitted"),
     ],
 )
 def test_training_of_several_runs_prints_one_document(

@@ -61,6 +61,7 @@ if TYPE_CHECKING:
 
     from envwright.declarations.package import Package
     from envwright.declarations.registry import EnvironmentEntry
+    from envwright.declarations.run import RunSpec
 
 EXAMPLES = {
     "train file": """examples:
@@ -258,17 +259,16 @@ def run_train(options: argparse.Namespace) -> int:
     here = [] if options.dry_run else runs_of_this_machine(registry, options.names)
     others = [name for name in options.names if name not in here]
     results: list[RunResult] = []
-    if here:
-        code = exit_codes.ERROR
-        try:
-            code = train_here(options, registry, chosen_runs(root, registry, here), results)
-        finally:  # one document for all runs, also of those before one that failed
-            is_last = code != exit_codes.PASS or not others
-            if is_last and options.format == "json" and len(options.names) > 1:
-                print_text(runs_as_json(results))
-        if is_last:
-            return code
-    return _submit(root, registry, others, options, results)
+    is_printed = not here or options.format != "json" or len(options.names) == 1
+    try:
+        code = train_here(options, registry, chosen_runs(root, registry, here), results) if here else exit_codes.PASS
+        if code == exit_codes.PASS and (others or not here):
+            code = _submit(root, registry, others, options, results)
+            is_printed = True
+        return code
+    finally:  # one document for all runs, also of those before one that failed or cannot be submitted
+        if not is_printed:
+            print_text(runs_as_json(results))
 
 
 def runs_of_this_machine(registry: Registry, names: list[str]) -> list[str]:
@@ -304,6 +304,7 @@ def _submit(
         outcomes[each.run.spec.name] = outcome.outcome
         states[each.run.spec.name] = str(outcome)
     results = [run_result(each.run, states[each.run.spec.name], each.decision.next) for each in decided]
+    results += [_refused_result(registry.specs[name], why) for name, why in refused.items()]
     results = [*(trained if options.format == "json" else ()), *results]
     print_text(situation.access.scrubber.text(shown_runs(results, (), options)))
     return exit_codes.FAIL if refused else _exit_code(decided, outcomes)
@@ -311,23 +312,23 @@ def _submit(
 
 def _packages_and_refusals(
     root: Path, registry: Registry, names: Sequence[str]
-) -> tuple[Mapping[str, Package], set[str]]:
-    """The environments of these runs, and the runs that are refused, which is printed: on one that cannot be read.
+) -> tuple[Mapping[str, Package], Mapping[str, str]]:
+    """The environments of these runs, and why runs are refused, which is printed: one of theirs cannot be read.
 
     Raises `DeclarationError` if no run is left.
     """
     used = {name: registry.environments.keys() & set(registry.specs[name].environment_names) for name in names}
     local = sorted(set().union(*used.values()))
     if not local:
-        return {}, set()
+        return {}, {}
     repository = Repository.load(root, local, set_apart=True, registry=registry)
-    refused = {name for name in names if used[name] & repository.broken.keys()}
-    if refused and refused == set(names):
+    refused = {name: min(broken) for name in names if (broken := used[name] & repository.broken.keys())}
+    if refused and refused.keys() == set(names):
         raise DeclarationError([problem for problems in repository.broken.values() for problem in problems])
-    for name in sorted(refused):
-        environment = min(used[name] & repository.broken.keys())
-        print_message(f"run {name} is refused: {environment} cannot be read: {repository.broken[environment][0]}")
-    return repository.packages, refused
+    reasons = {name: f"{each} cannot be read: {repository.broken[each][0]}" for name, each in refused.items()}
+    for name, why in reasons.items():
+        print_message(f"run {name} is refused: {why}")
+    return repository.packages, reasons
 
 
 def _question(due: Sequence[DecidedRun]) -> str:
@@ -377,6 +378,13 @@ def shown_runs(results: Sequence[RunResult], changed: Sequence[str], options: ar
     if options.format == "markdown":
         return render_runs_markdown(results)
     return render_runs(results, changed, quiet=options.quiet)
+
+
+def _refused_result(spec: RunSpec, why: str) -> RunResult:
+    """The result of a run on an environment that cannot be read, so that it is not compiled."""
+    labels = tuple(source.label for source in spec.environments)
+    state = f"refused: {why}"
+    return RunResult(spec.name, spec.backend, spec.model, labels, "fail", submit=spec.submit, state=state)
 
 
 def run_result(run: DeclaredRun, state: str = "", then: str = "") -> RunResult:

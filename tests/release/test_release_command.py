@@ -25,7 +25,7 @@ from envwright.builds.wheel import built_wheel
 from envwright.cli.main import main
 from envwright.hub.access import Prime
 from envwright.packages.repository import Repository
-from envwright.release.ledger import ReleaseLedger
+from envwright.release.ledger import LedgerEntry, ReleaseLedger, earlier_entries, split_earlier
 from envwright.release.plan import Desired, ExternalStep, ReleasePlan, ReleaseStep
 from envwright.release.plan_report import plan_annotations, render_plan_text
 from envwright.release.release import outcome
@@ -343,3 +343,11 @@ def test_release_says_why_an_environment_of_the_hub_could_not_be_read() -> None:
     unread = ExternalStep("elsewhere", "acme/elsewhere@0.1.0", "unreadable", "HTTP 503")
     why = "acme/elsewhere@0.1.0, an environment of the Hub, could not be read: HTTP 503; try again"
     assert outcome(ReleaseLedger("", "", "", ""), [unread]) == (exit_codes.ERROR, why)
+
+
+def test_release_of_some_keeps_the_entries_of_others_that_were_published_already(tmp_path: Path) -> None:
+    step = ReleaseStep(Desired("sums", "acme", "0.1.0", "0" * 64, "PUBLIC"), "unchanged", "")
+    entry, file = LedgerEntry(step, "unchanged", ""), tmp_path / "release.json"
+    file.write_text(json.dumps(ReleaseLedger("0" * 40, "acme", "0.18.0", "0", entries=[entry]).data()))
+    assert split_earlier(earlier_entries(file), ReleasePlan()) == ({}, [entry])
+    assert split_earlier(earlier_entries(file), ReleasePlan((step,))) == ({}, []), "it has no tested wheel to verify"

@@ -359,7 +359,7 @@ def _run(data: Any) -> dict[str, Any]:
 
 
 def earlier_entries(file: Path) -> dict[str, LedgerEntry]:
-    """The entries with a tested wheel of which something may have been sent, by address; empty without a ledger.
+    """The entries of what is on the Hub or may have been sent there, by address; empty without a ledger.
 
     Raises `LedgerUnreadable`.
     """
@@ -367,14 +367,14 @@ def earlier_entries(file: Path) -> dict[str, LedgerEntry]:
         return {}
     ledger = read_ledger(file)
     entries = (*ledger.earlier, *ledger.entries)
-    sent = (entry for entry in entries if entry.evidence and entry.result not in NOT_PUBLISHED)
+    sent = (each for each in entries if each.is_ready or (each.evidence and each.result not in NOT_PUBLISHED))
     return {entry.step.desired.address: entry for entry in sent}
 
 
 def split_earlier(
     earlier: Mapping[str, LedgerEntry], plan: ReleasePlan
 ) -> tuple[dict[str, LedgerEntry], list[LedgerEntry]]:
-    """The entries with the content that the plan has, by name, and those of environments outside of the plan."""
+    """The entries of tested wheels with the planned content, by name, and those of environments outside of the plan."""
     same: dict[str, LedgerEntry] = {}
     kept = dict(earlier)
     for step in plan.steps:
@@ -383,7 +383,7 @@ def split_earlier(
             continue
         kept.pop(desired.address)
         before = entry.step.desired
-        if (before.version, before.content_hash) == (desired.version, desired.content_hash):
+        if entry.evidence and (before.version, before.content_hash) == (desired.version, desired.content_hash):
             same[desired.name] = entry
     return same, list(kept.values())
 

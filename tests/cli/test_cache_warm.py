@@ -55,7 +55,7 @@ def test_prepare_of_folders_one_of_which_is_broken_prepares_the_other(
     def explored(_root: Path, entry: EnvironmentEntry, *_: object) -> PreparedEnvironment:
         return PreparedEnvironment(entry.name, "pass", "explored")
 
-    monkeypatch.setattr("envwright.cli.cache.prepared_by_exploration", explored)
+    monkeypatch.setattr("envwright.observing.exploration.prepared_by_exploration", explored)
     (repository / "environments/word_problems/requirements.lock").unlink()
     folders = ["environments/reverse_text", "environments/word_problems"]
     assert main(["prepare", *folders, "--root", str(repository)]) == exit_codes.FAIL

@@ -9,23 +9,24 @@ import threading
 import time
 from dataclasses import asdict
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from envwright import exit_codes
 from envwright.builds.preparation import PreparationFailed, prepare, prepared_home
 from envwright.builds.venv import ENDPOINT_LOCK, TESTS_LOCK, download
 from envwright.builds.wheel import BUILD_LOCK
 from envwright.cli import arguments
-from envwright.cli.selection import Choice, chosen_environments
 from envwright.observing.cache_contents import KINDS, CacheEntry, cache_entries, dispensable, remove
-from envwright.observing.exploration import PreparedEnvironment, prepared_by_exploration
 from envwright.packages.lock import LOCK_FILE
 from envwright.packages.repository import Repository
-from envwright.reports.printing import print_message, print_text
-from envwright.rules.verdict import worst
 from envwright.system.subprocesses import Interrupted, ProgramFailed, terminated_like_interrupted
 from envwright.system.workspace import Workspace
 from envwright.text.plain_data import seconds_text, size_text
 from envwright.text.visible_text import on_one_line, visible
+
+if TYPE_CHECKING:
+    from envwright.cli.selection import Choice
+    from envwright.observing.exploration import PreparedEnvironment
 
 EXAMPLES = {
     "cache": """examples:
@@ -130,6 +131,10 @@ def add_arguments_prepare(command: argparse.ArgumentParser) -> None:
 
 
 def run_prepare(options: argparse.Namespace) -> int:
+    from envwright.cli.selection import chosen_environments  # not for `cache`, whose start it would double
+    from envwright.reports.printing import print_text
+    from envwright.rules.verdict import worst
+
     root = options.root
     choice = chosen_environments(root, options, set_apart=True)
     entries = choice.repository.registry.environments
@@ -154,6 +159,9 @@ def run_prepare(options: argparse.Namespace) -> int:
 
 
 def _prepared(choice: Choice, name: str, root: Path, stop: threading.Event) -> PreparedEnvironment:
+    from envwright.observing.exploration import PreparedEnvironment, prepared_by_exploration
+    from envwright.reports.printing import print_message
+
     if problems := choice.repository.broken.get(name):
         return PreparedEnvironment(name, "fail", f"cannot be read: {problems[0]}")
     entry, package = choice.repository.registry.environments[name], choice.repository.packages[name]
@@ -174,6 +182,8 @@ def _prepared(choice: Choice, name: str, root: Path, stop: threading.Event) -> P
 
 def _show_prepared(result: PreparedEnvironment) -> None:
     """A pass is one line; anything else is one finding with its next step."""
+    from envwright.reports.printing import print_text
+
     verdict = "" if result.verdict == "pass" else f"{result.verdict}: "
     lines = [f"{result.name}: {verdict}{result.message}"]
     lines += [f"  │ {line}" for line in result.output.splitlines()[-12:]]

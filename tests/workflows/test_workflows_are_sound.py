@@ -158,6 +158,13 @@ def test_job_steps_are_single_tool_calls(job: dict[str, Any]) -> None:
             ), step["run"]
 
 
+@pytest.mark.parametrize("path", FILES, ids=[str(path.relative_to(ROOT)) for path in FILES])
+def test_actions_name_the_version_of_their_commit(path: Path) -> None:
+    """For readers, and for Dependabot, which renews it with the commit. The commit itself is zizmor's."""
+    for action, comment in re.findall(r"^ +(?:- )?uses: (\S+@\S+)(.*)", path.read_text(), re.MULTILINE):
+        assert re.match(r" # v\d+\.\d+\.\d+", comment), f"{action} says no version"
+
+
 def test_only_the_action_installs_and_by_hashes_alone() -> None:
     text = {
         path: re.sub(r"(^| )#.*|^(name|description):.*", "", path.read_text(), flags=re.MULTILINE) for path in FILES

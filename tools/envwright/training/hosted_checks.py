@@ -18,7 +18,7 @@ import zipfile
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from envwright.builds.wheel import DAMAGED_ARCHIVE
 from envwright.declarations.run import Schema
@@ -29,13 +29,42 @@ from envwright.system.workspace import temporary_scratch
 from envwright.training.declared_runs import DeclaredRun
 from envwright.training.submit import RunIdentity, submitted_file
 from envwright.training.trainers import compile_run
-from envwright.training.trainers.trainer import CompileError
-
-if TYPE_CHECKING:
-    from envwright.training.trainers.trainer import Environment
+from envwright.training.trainers.trainer import CompileError, Environment
 
 MOST_FILES, MOST_BYTES = 500, 4_000_000
 """Python files of a wheel that are read, and their bytes together."""
+VALIDATE_SECONDS = 900.0
+"""Seconds of a call: the first one installs the schema package, for which the CLI itself waits 360."""
+SCHEMA_CACHE = "prime"
+"""Folder of the workspace in which the CLI keeps schema packages; its own home is a temporary one."""
+NOT_CHECKED = (
+    "Could not build local schema environment",
+    "Local config validation requires uv",
+    "Timed out waiting for schema cache lock",
+    "Local schema worker",
+    "schema provenance mismatch",
+    "Unsupported local validation contract",
+    "Preparation schema commit does not match",
+    "Failed to parse local validation preparation",
+    "Failed to connect",
+    "Request failed",
+    "Request timed out",
+    "HTTP 404",
+    "HTTP 405",
+    "HTTP 429",
+    "HTTP 5",
+    "Not Found",
+    "Method Not Allowed",
+    "No module named",
+)
+"""Errors of the CLI that say nothing about the run; every other one is a refusal."""
+AUGUST_COMMITS = """
+    559b44772 1e756307a 2441fd514 967fbf25e e6d2b3f25 13553dd88 d37b57ba6 802a364e6 9b9de2f1b fe38722e8
+    c69f5b038 29e422276 e3e3a87de 65e4b915b a686a9040 991b925e6 03cdc5157 cb5f1e72b 52eebada9 5d0fc8ba2
+    c2a25f062 bc9e18696 bfb0fe346 2acb19ecc 69308b88c 0630b7bff 5ed05cf6a 1c0720d97 61f2448d1
+"""
+"""The commits of prime-rl with composable curricula (61f2448d1, 2026-08-18) to 559b44772 (2026-08-21), by their first
+nine digits: `git log --format=%h --abbrev=9 61f2448d1^..559b44772`."""
 
 
 def shown_by_wheels(
@@ -106,38 +135,7 @@ def _unpacked(wheel: Path, folder: Path) -> list[str]:
     return [str(PurePosixPath(each.filename)) for each in members]
 
 
-VALIDATE_SECONDS = 900.0
-"""Seconds of a call: the first one installs the schema package, for which the CLI itself waits 360."""
-SCHEMA_CACHE = "prime"
-"""Folder of the workspace in which the CLI keeps schema packages; its own home is a temporary one."""
-NOT_CHECKED = (
-    "Could not build local schema environment",
-    "Local config validation requires uv",
-    "Timed out waiting for schema cache lock",
-    "Local schema worker",
-    "schema provenance mismatch",
-    "Unsupported local validation contract",
-    "Preparation schema commit does not match",
-    "Failed to parse local validation preparation",
-    "Failed to connect",
-    "Request failed",
-    "Request timed out",
-    "HTTP 404",
-    "HTTP 405",
-    "HTTP 429",
-    "HTTP 5",
-    "Not Found",
-    "Method Not Allowed",
-    "No module named",
-)
-"""Errors of the CLI that say nothing about the run; every other one is a refusal."""
-AUGUST_COMMITS = """
-    559b44772 1e756307a 2441fd514 967fbf25e e6d2b3f25 13553dd88 d37b57ba6 802a364e6 9b9de2f1b fe38722e8
-    c69f5b038 29e422276 e3e3a87de 65e4b915b a686a9040 991b925e6 03cdc5157 cb5f1e72b 52eebada9 5d0fc8ba2
-    c2a25f062 bc9e18696 bfb0fe346 2acb19ecc 69308b88c 0630b7bff 5ed05cf6a 1c0720d97 61f2448d1
-"""
-"""The commits of prime-rl with composable curricula (61f2448d1, 2026-08-18) to 559b44772 (2026-08-21), by their first
-nine digits: `git log --format=%h --abbrev=9 61f2448d1^..559b44772`."""
+# What the platform itself says.
 
 
 @dataclass(frozen=True)

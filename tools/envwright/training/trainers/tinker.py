@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
 
 from envwright.rules.runs.subject import TrainerLimits
 from envwright.training.trainers.launch_script import LaunchScript
@@ -20,9 +19,6 @@ from envwright.training.trainers.trainer import (
     settings_at,
     with_overrides,
 )
-
-if TYPE_CHECKING:
-    pass
 
 TINKER_RENDERERS: dict[str, str] = KNOWN_MODELS["tinker-cookbook"]["models"]
 """Models of Tinker and the renderer that tinker-cookbook recommends; Tinker refuses others."""

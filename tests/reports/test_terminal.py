@@ -159,7 +159,7 @@ NO_GAMES = "verifiers 0.3.1 has no verifiers.games. Import it from where it is n
         ({"fix": SHORT, "severity": "advice"}, GIVE_TIME),
         (
             {"fix": FEWER, "inconclusive": True},
-            f"write {FEWER[18:-1].replace('`', '')}, then envwright validate reverse-text",
+            f"write {ARGUMENTS}, then envwright validate reverse-text",
         ),
         (
             {"fix": "Declare `[tool.envwright.reward] max = 1`, if right replies earn no more: a.jsonl has that."},

@@ -95,7 +95,8 @@ class DeclaredRange:
 def range_of(declared: RewardDeclaration, functions: Sequence[RewardFunction]) -> DeclaredRange:
     """The declared range, its gaps filled from the weights of functions.
 
-    In a group of environments each task has the functions of one member: the range holds those of all members.
+    In a group of environments each task has the functions of one member, and in a taskset of v1 with several classes of
+    tasks those of its class: the range holds those of all members and classes.
     """
     rewards = [function for function in functions if is_reward(function)]
     by_member = _rewards_by_member(rewards)

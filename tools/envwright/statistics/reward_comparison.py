@@ -273,7 +273,7 @@ class RewardComparison:
 
     @property
     def weights(self) -> Mapping[str, tuple[float, float]]:
-        """Functions of the same name, and in a group of environments of the same member, whose weight changed."""
+        """Functions of the same name, and of the same member of a group or class of tasks, whose weight changed."""
         before, after = self.versions.each(
             lambda version: {
                 " of ".join(filter(None, (function.name, ", ".join(function.members)))): function.weight

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from datetime import date
+from datetime import date, timedelta
 from decimal import Decimal
 from typing import Any
 
@@ -116,6 +116,9 @@ SHAPES: dict[str, tuple[Callable[[int], Row], str, str]] = {  # row by its numbe
     ),
     "dates of Parquet": (
         lambda i: {"question": f"When was {i}?", "answer": date(2000 + i, 1, 2)}, "text", "2005-01-02",
+    ),
+    "durations of Parquet": (
+        lambda i: {"question": f"How long does {i} take?", "answer": timedelta(hours=i)}, "text", "5:00:00",
     ),
     "decimals of Parquet, each in a list": (
         lambda i: {"question": f"What costs {i}?", "answer": [Decimal(f"{i}.50")]}, "number", "5.50",

@@ -42,7 +42,7 @@ LONGEST_NUMBER = 27
 LONGEST_ELEMENT = 5
 """Words; longer parts between commas are clauses of a sentence and not elements of a list."""
 _BRACKETS = {"[": "]", "{": "}", "(": ")"}
-OF_PARQUET = (Decimal, datetime.date, datetime.time)
+OF_PARQUET = (Decimal, datetime.date, datetime.time, datetime.timedelta)
 """Single values that JSON lacks."""
 SCALARS = (str, int, float, *OF_PARQUET)
 DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
@@ -57,7 +57,7 @@ def is_missing(value: Any) -> bool:
 
 
 def text_of(value: Any) -> str:
-    """A value as text: text itself, numbers, dates and times as written, anything else as JSON."""
+    """A value as text: text itself, numbers, dates, times and durations as written, anything else as JSON."""
     if isinstance(value, str):
         return value.strip()
     if isinstance(value, float) and value.is_integer() and abs(value) < 1e15:

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 import yaml
 from envwright.authoring.new.write import with_entry
+from envwright.declarations import yaml_edits
 from envwright.declarations.preparation import Preparation, PreparedDataset
 from envwright.declarations.registry import load_registry
 from envwright.declarations.yaml_edits import NoPlace, with_lines
@@ -50,8 +51,10 @@ def test_with_entry_follows_the_indentation_of_the_whole_file():
     assert with_entry(text, "bananas", []) == text.replace("apples: {}\n", "apples: {}\n    bananas: {}\n")
 
 
+@pytest.mark.parametrize("loader", [yaml_edits.LOADER, yaml.SafeLoader], ids=["libyaml", "no libyaml"])
 @pytest.mark.parametrize("mark", ["", "\ufeff"], ids=["without a mark", "byte order mark"])
-def test_with_entry_fills_an_empty_registry(mark: str):
+def test_with_entry_fills_an_empty_registry(mark: str, loader: type, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(yaml_edits, "LOADER", loader)
     text = with_entry(f"{mark}version: 1\nenvironments: {{}}\n", "bananas", ["@a/b"])
     assert text.startswith(f"{mark}version")
     assert yaml.safe_load(text) == {"version": 1, "environments": {"bananas": {"owners": ["@a/b"]}}}

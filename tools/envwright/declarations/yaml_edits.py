@@ -11,6 +11,8 @@ from envwright.declarations.document import LOADER
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+MARK = "\ufeff"
+
 
 class NoPlace(ValueError):
     """The text cannot take the edit; the message has the reason."""
@@ -19,7 +21,7 @@ class NoPlace(ValueError):
 def find_node(text: str, path: Sequence[str]) -> tuple[yaml.Node, yaml.Node]:
     """The key and the value at a path. Raises `NoPlace` if it is not there, or the text is not YAML."""
     try:
-        node = yaml.compose(text, Loader=LOADER)
+        node = yaml.compose(text.removeprefix(MARK), Loader=LOADER)  # PyYAML counts the mark, and libyaml does not
     except yaml.YAMLError as error:
         raise NoPlace(f"it is not YAML: {error}") from None
     key = node
@@ -32,8 +34,8 @@ def find_node(text: str, path: Sequence[str]) -> tuple[yaml.Node, yaml.Node]:
 
 
 def _span(text: str, node: yaml.Node) -> tuple[int, int]:
-    """The beginning and the end of a node in the text; libyaml does not count a byte order mark."""
-    skipped = len(text) - len(text.removeprefix("\ufeff"))
+    """The beginning and the end of a node in the text, which may begin with a byte order mark."""
+    skipped = len(MARK) if text.startswith(MARK) else 0
     return node.start_mark.index + skipped, node.end_mark.index + skipped
 
 

@@ -142,6 +142,13 @@ def test_gate_with_the_key_runs_nothing_without_a_sandbox(
     assert "reverse-text would run without a sandbox beside it" in capsys.readouterr().err
 
 
+def test_gate_without_the_store_leaves_its_key_to_no_child(prover: Runner, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in prover.variables.items():
+        monkeypatch.setenv(name, value)
+    assert main(["schema", "no-such-environment", "--no-store", "--root", str(prover.root)]) == exit_codes.USAGE
+    assert KEY not in os.environ
+
+
 def test_store_key_prints_variables_that_count(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["store", "key", "main-2026"]) == exit_codes.PASS
     variables = dict(line.split("=", 1) for line in capsys.readouterr().out.splitlines())

@@ -1,10 +1,15 @@
-"""The next environment of the scheduler."""
+"""The next environment of the scheduler, and what is made for one ahead."""
 
 from __future__ import annotations
 
+import threading
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
+from envwright.observing import runner
+from envwright.observing.observation_request import ObservationRequest
 from envwright.observing.scheduling import Timing, in_order, next_to_start
 from envwright.system import capacity
 from envwright.system.capacity import available_memory, usable_cores
@@ -47,3 +52,18 @@ def test_container_limits_are_respected(tmp_path: Path, monkeypatch: pytest.Monk
     (tmp_path / "memory.max").write_text("max\n")
     assert usable_cores() >= 1
     assert available_memory() > free / 2
+
+
+@pytest.mark.parametrize("files", [(), ("tests/test_sums.py",)], ids=["no tests", "tests"])
+def test_pytest_is_installed_for_packages_with_tests_alone(
+    files: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made: list[str] = []
+    for name in ("built_wheel", "environment_venv", "toolbox_for"):
+        monkeypatch.setattr(runner, name, lambda *_, name=name, **__: made.append(name))
+    package = SimpleNamespace(test_files=files)
+    request: Any = SimpleNamespace(
+        repository=SimpleNamespace(packages={"sums": package}), workspace=None, observation=ObservationRequest()
+    )
+    runner._prepare(request, "sums", threading.Event())
+    assert made == ["built_wheel", "environment_venv", *(["toolbox_for"] if files else [])]

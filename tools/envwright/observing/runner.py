@@ -227,7 +227,7 @@ def _prepare(request: ValidationRequest, name: str, stop: threading.Event) -> No
             if not request.observation.expects_wheel:
                 built_wheel(package, request.workspace, stop)
             environment_venv(package, request.workspace, stop, imported=False)
-            if request.observation.wants_whole_gate:
+            if request.observation.wants_whole_gate and package.test_files:
                 toolbox_for(package, request.workspace, stop)
 
 

@@ -91,6 +91,11 @@ def test_equivalent_number_is_within_the_tolerance(answer: str):
     assert 0 < abs(Decimal(reply[len("<answer>") : -len("</answer>")]) - Decimal(answer)) < 0.5
 
 
+def test_equivalent_whole_number_is_a_whole_number_if_the_tolerance_is():
+    [reply] = policies(type="number", tolerance=2.0).forms("equivalent", "<answer>40</answer>", {})
+    assert reply == "<answer>41</answer>", "a reward may read it as an integer"
+
+
 def test_script_returns_turns_in_order_then_nothing():
     made = policies()
     made.scripts["script-0"] = [says("one"), says("two")]

@@ -350,9 +350,9 @@ def _numbers(answer: str, tolerance: float) -> Iterator[str]:
 
 
 def raised(number: str, by: float) -> str:
-    """A number in plain digits that is larger by exactly this much."""
+    """A number in plain digits that is larger by exactly this much; a whole number has no point."""
     with localcontext(prec=len(number) + 40):
-        return f"{Decimal(number) + Decimal(str(by)):f}"
+        return f"{(Decimal(number) + Decimal(str(by))).normalize():f}"
 
 
 def _swap_digits(digits: str) -> str | None:

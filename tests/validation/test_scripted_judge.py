@@ -102,8 +102,14 @@ class Grade(BaseModel):
 
 SCHEMA = Grade.model_json_schema()
 TOOLS = [{"type": "function", "function": {"name": "grade", "parameters": SCHEMA}}]
+RESPONSE = {"type": "json_schema", "json_schema": {"name": "grade", "schema": SCHEMA}}
 STRUCTURED: dict[str, dict[str, Any]] = {
-    "schema": {"response_format": {"type": "json_schema", "json_schema": {"name": "grade", "schema": SCHEMA}}},
+    "schema": {"response_format": RESPONSE},
+    "schema beside tools of other types": {
+        "response_format": RESPONSE,
+        "tools": [{"type": "custom", "custom": {"name": "think"}}],
+        "tool_choice": {"type": "custom", "custom": {"name": "think"}},
+    },
     "named tool": {"tools": TOOLS, "tool_choice": {"type": "function", "function": {"name": "grade"}}},
     "any tool": {"tools": TOOLS, "tool_choice": "required"},
 }
@@ -121,7 +127,7 @@ def test_structured_verdict_is_valid_and_on_the_scale_of_the_prompt(right: bool,
     answer = judge._response(library, SimpleNamespace(content=content))
     message = answer["choices"][0]["message"]
     called = [call["function"]["arguments"] for call in message.get("tool_calls", ())]
-    grade = Grade.model_validate_json(message["content"] if way == "schema" else called[0])
+    grade = Grade.model_validate_json(message["content"] if way.startswith("schema") else called[0])
     ends = (Correct.YES, 3, 10.0, score) if right else (Correct.NO, 1, 0.0, score)
     assert (grade.criteria, grade.mistakes, grade.steps[0].sound) == ([Criterion(met=right)], [], right)
     assert (grade.sure, round(grade.chance, 3)) == (Sure(kind="sure", of=7 if right else 1), float(right))

@@ -234,10 +234,10 @@ class ScriptedJudge(JudgeRequests):
 
 def _demanded_tool(body: Mapping[str, Any]) -> dict[str, Any] | None:
     """The function that a request demands a call of, as libraries for structured verdicts do; `None` without one."""
-    functions = [tool["function"] for tool in body.get("tools") or []]
+    functions = [tool["function"] for tool in body.get("tools") or [] if "function" in tool]
     choice = body.get("tool_choice")
     if isinstance(choice, dict):
-        return next((one for one in functions if one["name"] == choice["function"]["name"]), None)
+        return next((one for one in functions if one["name"] == choice.get("function", {}).get("name")), None)
     return functions[0] if functions and choice == "required" else None
 
 

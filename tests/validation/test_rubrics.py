@@ -212,3 +212,28 @@ def test_range_of_two_classes_is_that_of_the_one_that_pays_most(kinds: Seen):
 
 def test_tasks_of_a_class_with_a_check_are_validated_behind_those_of_one_without(kinds: Seen):
     assert [(each.task, each.valid) for each in kinds.facts.validations] == [(1, True), (3, False)]
+
+
+WITHOUT_END = """
+    INFINITE = True
+
+    def load(self):
+        for n in itertools.count():
+            yield (Said, Judged)[n % 2](Data(prompt=f"{n}?", answer=str(n)), self.config.task)
+"""
+SLOW = """
+    def load(self):
+        for n in range(30):
+            time.sleep(0.1)
+            yield (Said, Judged)[n // 20](Data(prompt=f"{n}?", answer=str(n)), self.config.task)
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("load", "most"), [(WITHOUT_END, 1.5), (SLOW, 1.0)], ids=["without end", "slow"])
+def test_classes_are_those_of_the_first_tasks_that_come_soon(observe: Observe, load: str, most: float):
+    module = "import itertools\nimport time\n" + TWO_KINDS.partition("    def load")[0] + load
+    request = ObservationRequest(use_cache=False, stages=())
+    seen = observe("later_kinds", "v1", {"module.py": module, **ORACLE}, request=request)
+    assert seen.facts.failures == {}
+    assert range_of(seen.package.reward, functions_of(seen.facts)).maximum == most

@@ -56,6 +56,8 @@ from envwright_worker.tool_servers import fork_servers
 MOST_RECORDED = 256
 TASKS_DESCRIBED = 100
 """The first tasks, among which the classes of tasks are sought: those that the gates reply to."""
+DESCRIBING_SECONDS = 1.0
+"""The time after which no further task is made for that: slow ones are for the stage that reads all tasks."""
 _SCORING = sys.modules[vf.Task.__module__].__file__
 """The file of verifiers' own scoring."""
 
@@ -124,9 +126,12 @@ class AdapterV1(Adapter):
 
     def _first_of_each_class(self) -> list[Any]:
         found: dict[type, Any] = {}
+        started = time.monotonic()
         try:
-            for task in itertools.islice(iter(self._taskset), 1 if self.infinite else TASKS_DESCRIBED):
+            for task in itertools.islice(iter(self._taskset), TASKS_DESCRIBED):
                 found.setdefault(type(task), task)
+                if time.monotonic() - started > DESCRIBING_SECONDS:
+                    break
         except Exception:  # reported by the stage that reads all tasks
             if not found:
                 raise

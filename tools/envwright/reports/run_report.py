@@ -45,6 +45,7 @@ ANSWER_VERDICTS: Mapping[GoalAnswer, Verdict] = {
     "worse": "fail",
 }
 TASKS_SHOWN = 3
+_ORDER = {"error": 0, "warning": 1, "advice": 2}
 
 
 @dataclass(frozen=True)
@@ -342,9 +343,6 @@ def _task(task: Mapping[str, Any]) -> str:
     where = task["key"] if task["index"] is None else f"task {task['index']}"
     prompt = shortened(on_one_line(task["prompt"]), 70)
     return f"{where}: {task['before']:.3f} to {task['after']:.3f}  {prompt}"
-
-
-_ORDER = {"error": 0, "warning": 1, "advice": 2}
 
 
 @dataclass(frozen=True)

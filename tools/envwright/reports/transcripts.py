@@ -36,6 +36,9 @@ MOST_OF_FINDINGS = 20
 CASES = "cases"
 KINDS: tuple[TranscriptKind, ...] = ("real", "recorded", "scripted")
 """In the order in which lists show them."""
+FOLDER = "transcripts"
+CALL = "envwrightTranscripts"
+_FILE = re.compile(rf'{CALL}\("([A-Za-z0-9._-]+)","([A-Za-z0-9+/=]*)"\);\n?')
 
 
 @dataclass(frozen=True)
@@ -181,11 +184,6 @@ def _error(held: Score | Rollout | EvaluationRow) -> str:
         + (f" ({failure.place.file}:{failure.place.line})" if failure.place else "")
         for of, failure in failures
     )
-
-
-FOLDER = "transcripts"
-CALL = "envwrightTranscripts"
-_FILE = re.compile(rf'{CALL}\("([A-Za-z0-9._-]+)","([A-Za-z0-9+/=]*)"\);\n?')
 
 
 def transcripts_file(name: str) -> str:

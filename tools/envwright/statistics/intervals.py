@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 MOST_FOLD = 1e6
 """Most times the present data that a report advises to collect."""
+Clusters = Sequence[Sequence[float]]
+"""Values task by task; no task is empty."""
 
 
 @dataclass(frozen=True)
@@ -197,10 +199,6 @@ def coverage(scored: int, attempted: int) -> float:
     observations; the bound of 0.9 is this project's own. Nothing attempted means no coverage.
     """
     return scored / attempted if attempted else 0.0
-
-
-Clusters = Sequence[Sequence[float]]
-"""Values task by task; no task is empty."""
 
 
 def clustered_mean(clusters: Clusters, confidence: float) -> Estimate:

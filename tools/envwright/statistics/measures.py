@@ -47,6 +47,18 @@ MIN_COVERAGE = 0.9
 """The least share of rollouts that must have a reward."""
 DIGITS = 6
 """The number of decimals to which equal rewards agree."""
+PASS_AT = (1, 2, 4, 8, 16, 32, 64)
+Topic = Literal["group size", "batch size", "difficulty filter", "curriculum", "tasks"]
+GROUP_SIZES = (8, 16, 32, 64)
+WANTED_LIVE = 0.7
+"""Beyond this share of informative groups, larger groups cost more rollouts than they save."""
+LIVE_GROUPS_PER_STEP = 16
+"""The least number of informative groups per step; with fewer, a step depends on the luck of few tasks."""
+WASTE = 0.15
+"""The share of zero-variance groups above which a filter is worthwhile."""
+LEAST_GROUP = 4
+"""The least number of rollouts of a task with which equal rewards prove something."""
+MOST_NAMED = 20
 
 
 @dataclass(frozen=True)
@@ -268,18 +280,6 @@ def pass_at(successes: int, count: int, k: int) -> float:
     return 1 - math.comb(count - successes, k) / math.comb(count, k)
 
 
-PASS_AT = (1, 2, 4, 8, 16, 32, 64)
-Topic = Literal["group size", "batch size", "difficulty filter", "curriculum", "tasks"]
-GROUP_SIZES = (8, 16, 32, 64)
-WANTED_LIVE = 0.7
-"""Beyond this share of informative groups, larger groups cost more rollouts than they save."""
-LIVE_GROUPS_PER_STEP = 16
-"""The least number of informative groups per step; with fewer, a step depends on the luck of few tasks."""
-WASTE = 0.15
-"""The share of zero-variance groups above which a filter is worthwhile."""
-LEAST_GROUP = 4
-"""The least number of rollouts of a task with which equal rewards prove something."""
-MOST_NAMED = 20
 EASY, HARD = 0.8, 0.2
 
 

@@ -37,6 +37,25 @@ Result = TypeVar("Result")
 
 
 @dataclass(frozen=True)
+class TwoSides(Generic[Value]):
+    """A pair of values, one for each side."""
+
+    before: Value
+    after: Value
+
+    def __iter__(self) -> Iterator[Value]:
+        yield self.before
+        yield self.after
+
+    @property
+    def named(self) -> tuple[tuple[SideName, Value], tuple[SideName, Value]]:
+        return ("before", self.before), ("after", self.after)
+
+    def each(self, function: Callable[[Value], Result]) -> TwoSides[Result]:
+        return TwoSides(function(self.before), function(self.after))
+
+
+@dataclass(frozen=True)
 class Match:
     """One task on both sides."""
 
@@ -130,25 +149,6 @@ def _hidden(task: Task) -> str:
 
 def _plain(value: Any) -> str:
     return without_folder(value if isinstance(value, str) else json.dumps(value, sort_keys=True, default=str))
-
-
-@dataclass(frozen=True)
-class TwoSides(Generic[Value]):
-    """A pair of values, one for each side."""
-
-    before: Value
-    after: Value
-
-    def __iter__(self) -> Iterator[Value]:
-        yield self.before
-        yield self.after
-
-    @property
-    def named(self) -> tuple[tuple[SideName, Value], tuple[SideName, Value]]:
-        return ("before", self.before), ("after", self.after)
-
-    def each(self, function: Callable[[Value], Result]) -> TwoSides[Result]:
-        return TwoSides(function(self.before), function(self.after))
 
 
 NONE_UNMATCHED: TwoSides[tuple[int, ...]] = TwoSides((), ())

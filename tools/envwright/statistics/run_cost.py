@@ -40,6 +40,12 @@ TIGHT = 0.8
 """The share of a GPU's memory above which activations of the training are unlikely to fit beside its state."""
 ASSUMED_GIB, LARGE_GIB = 80.0, 141.0
 """Memory of one GPU, if its type is not declared: that of an H100 or A100, and what an H200 has at best."""
+SECONDS_PER_HOUR = 3600.0
+PREFILL, DECODE = (0.43, 0.76), (0.14, 0.33)
+"""Utilization of the peak in sampling: measured for latency and for throughput (Pope et al., table 2)."""
+ASSUMED_GPU = "H100"
+POWER, CONFIDENCE = 0.8, 0.95
+MOST_NAMED = 5
 
 
 @dataclass(frozen=True)
@@ -165,14 +171,6 @@ def least_tensor_parallel(shape: ModelShape, gib: float, length: int) -> int:
     while not sampling_memory(shape, gib, parallel, length).fits and parallel < 1024:
         parallel *= 2
     return parallel
-
-
-SECONDS_PER_HOUR = 3600.0
-PREFILL, DECODE = (0.43, 0.76), (0.14, 0.33)
-"""Utilization of the peak in sampling: measured for latency and for throughput (Pope et al., table 2)."""
-ASSUMED_GPU = "H100"
-POWER, CONFIDENCE = 0.8, 0.95
-MOST_NAMED = 5
 
 
 @dataclass(frozen=True)

@@ -21,6 +21,11 @@ _COMMAND_START = re.compile(r"^([^\S\n]*):(?=:)", re.MULTILINE)
 _PLAIN_SIGNS = str.maketrans(
     {"✓": "+", "✗": "x", "│": "|", "·": "-", "–": "-", "─": "-", "━": "=", "×": "*", "…": "...", "→": "->"}
 )
+LONGEST_PROSE = 4_000
+LONGEST_LINE = 600
+_LINKED = re.compile(r"@|#(?=\d)|\bGH-(?=\d)|:(?=//)|\bwww(?=\.)", re.IGNORECASE)
+_BLOCK_START = re.compile(r"^(\d*)([-+=.)])(?= |$|[-=])")
+"""What begins a list or a heading at the start of a line."""
 
 
 def visible(text: str) -> str:
@@ -74,13 +79,6 @@ def _fit(error: UnicodeError) -> tuple[str, int]:
 
 
 codecs.register_error(FITTING, _fit)
-
-
-LONGEST_PROSE = 4_000
-LONGEST_LINE = 600
-_LINKED = re.compile(r"@|#(?=\d)|\bGH-(?=\d)|:(?=//)|\bwww(?=\.)", re.IGNORECASE)
-_BLOCK_START = re.compile(r"^(\d*)([-+=.)])(?= |$|[-=])")
-"""What begins a list or a heading at the start of a line."""
 
 
 def inside_html(text: str) -> str:

@@ -26,7 +26,27 @@ from envwright.text.plain_data import counted
 if TYPE_CHECKING:
     from envwright.declarations.package import Package
 
-RULE = "SCH012"
+MISDECLARED = "SCH012"
+HUB_NAME = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
+SHORTEST_DESCRIPTION = 20
+_PLACEHOLDER = re.compile(
+    r"\b(?-i:TODO|TBD|FIXME|XXX)\b|\blorem ipsum\b|"
+    r"^\W*(todo(?! list)|tbd|fixme|xxx)\b|^\W*placeholder\W*(:|$)|\bplaceholder description\b|"
+    r"^\W*((add|insert|write|put)\s+)?(a|the|your)\s+(\w+ )?description( of \w+ (environment|package))?"
+    r"( goes)?( here)?\W*$|"
+    r"\bdescription (goes )?here\b",
+    re.IGNORECASE,
+)
+_OTHER_BYTES = re.compile("[\udc80-\udcff]")
+"""Bytes of a README that are not UTF-8, as `read_text` keeps them."""
+_SAID_ANYWAY = ("environment", "env")
+EXPECTED_SECTIONS: Mapping[str, tuple[str, ...]] = {
+    "task": ("task", "overview", "description", "about", "problem", "environment", "what"),
+    "format": ("format", "input", "output", "prompt", "answer", "reply", "response", "protocol"),
+    "reward": ("reward", "scor", "rubric", "grading", "metric"),
+    "usage": ("usage", "using", "use", "quick", "run", "getting started", "how to", "example", "install", "evaluat"),
+}
+"""Section → beginnings of words that identify its heading."""
 
 
 @dataclass(frozen=True)
@@ -42,10 +62,10 @@ class DeclarationSubject:
 
 def declaration_findings(problems: tuple[Problem, ...]) -> tuple[Finding, ...]:
     """A finding for each mistake in the declaration of an environment."""
-    return tuple(apply(all_rules()[RULE], DeclarationSubject(problems)))
+    return tuple(apply(all_rules()[MISDECLARED], DeclarationSubject(problems)))
 
 
-@rule(RULE, gate="schema", protects="releases")
+@rule(MISDECLARED, gate="schema", protects="releases")
 def declaration_is_wrong(subject: DeclarationSubject | Subject) -> Iterator[Found]:
     """The environment is declared wrongly or incompletely.
 
@@ -133,28 +153,6 @@ def _could_fire(known: Rule, subject: Subject) -> bool:
     observed = set(needed_by(known.gate)) <= set(subject.facts.completed)
     looked = subject.comparison is not None or not known.compares
     return known.gate in subject.judged and observed and looked and not known.last
-
-
-HUB_NAME = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
-SHORTEST_DESCRIPTION = 20
-_PLACEHOLDER = re.compile(
-    r"\b(?-i:TODO|TBD|FIXME|XXX)\b|\blorem ipsum\b|"
-    r"^\W*(todo(?! list)|tbd|fixme|xxx)\b|^\W*placeholder\W*(:|$)|\bplaceholder description\b|"
-    r"^\W*((add|insert|write|put)\s+)?(a|the|your)\s+(\w+ )?description( of \w+ (environment|package))?"
-    r"( goes)?( here)?\W*$|"
-    r"\bdescription (goes )?here\b",
-    re.IGNORECASE,
-)
-_OTHER_BYTES = re.compile("[\udc80-\udcff]")
-"""Bytes of a README that are not UTF-8, as `read_text` keeps them."""
-_SAID_ANYWAY = ("environment", "env")
-EXPECTED_SECTIONS: Mapping[str, tuple[str, ...]] = {
-    "task": ("task", "overview", "description", "about", "problem", "environment", "what"),
-    "format": ("format", "input", "output", "prompt", "answer", "reply", "response", "protocol"),
-    "reward": ("reward", "scor", "rubric", "grading", "metric"),
-    "usage": ("usage", "using", "use", "quick", "run", "getting started", "how to", "example", "install", "evaluat"),
-}
-"""Section → beginnings of words that identify its heading."""
 
 
 def is_version(text: str) -> bool:

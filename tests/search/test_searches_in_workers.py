@@ -197,7 +197,8 @@ def test_finds_of_a_game_that_could_not_be_replayed_in_time_are_counted_once() -
         return {"reward": reward, "functions": functions, "failures": [], "failure": None}
 
     cuts: list[Any] = []
-    session = session_of([1.0] * len(answers), [], derived=False)
+    sent: list[Any] = []
+    session = session_of([1.0] * len(answers), sent, derived=False)
     session.adapter.conversational, session.sources = True, SimpleNamespace(relative=lambda _: None)
     session.kept, session.golden = tasks, {number: [says(task.data["answer"])] for number, task in tasks.items()}
     session.scored_once, session.scripted = scored, lambda *_: None
@@ -207,6 +208,7 @@ def test_finds_of_a_game_that_could_not_be_replayed_in_time_are_counted_once() -
     [(_, what, done, of)] = cuts
     assert (what, done) == ("replayed finds", 0)
     assert of > 1
+    assert [each["exploits"] for each in sent] == [[]]
 
 
 @pytest.mark.slow

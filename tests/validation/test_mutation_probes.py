@@ -126,6 +126,15 @@ def test_file_that_is_no_module_of_the_wheel_is_not_read(name: str, tmp_path: Pa
     assert mutated(site, b"", lines={name.replace("FOLDER", str(tmp_path)): {"oracle": [1]}}).sources == ()
 
 
+@pytest.mark.parametrize("text", [b"def {{ name }}():\n", b"# \xe9\n", b"# coding: unknown\n"])
+def test_template_that_is_called_as_a_module_has_no_mutants(text: bytes, tmp_path: Path):
+    (tmp_path / "judge.py").write_bytes(text)
+    code = b"def correct(a):\n    return a == 1\n"
+    mutation = mutated(tmp_path, code, lambda: iter(()), lines={**RAN, "judge.py": {"oracle": [1]}})
+    assert mutation.exist
+    assert [source.file for source in mutation.sources] == ["a.py"]
+
+
 def test_lines_of_another_shape_are_a_broken_protocol(tmp_path: Path):
     with pytest.raises(WorkerLost, match="wrong shape"):
         mutated(tmp_path, b"", lines={"a.py": [1]})
@@ -135,13 +144,18 @@ def test_slow_conversation_of_a_job_that_ended_leaves_its_survivors_undecided(tm
     """The job that takes over may run out of time before it meets that conversation."""
 
     def ending() -> Iterator[tuple[str, Any]]:
+        yield "left_out", {"case 'odd'": "it raised"}
         yield "unasked", {"case 'slow'": "scoring takes 3 s"}
         yield "trying", {"id": "a", "left": 1.0}
         raise WorkerLost(Failure("crash", "WorkerLost", "it ended"))
 
     mutation = mutated(
-        tmp_path, b"def correct(a):\n    if a == 1:\n        return 1.0\n", ending, lambda: iter([("unasked", {})])
+        tmp_path,
+        b"def correct(a):\n    if a == 1:\n        return 1.0\n",
+        ending,
+        lambda: iter([("unasked", {}), ("left_out", {})]),
     )
+    assert mutation.left_out == {"case 'odd'": "it raised"}
     assert mutation.unasked == {"case 'slow'": "scoring takes 3 s"}
 
 

@@ -7,6 +7,7 @@ import hashlib
 import warnings
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -290,7 +291,10 @@ def mutants_of(
     `rewards` are the reward functions and metrics of each file, by qualified name. Raises `RecursionError` where code
     is nested too deeply.
     """
-    read = [SourceFile(file, text, reached.get(file, ()), rewards.get(file, ())) for file, text in files.items()]
+    read = []
+    for file, text in files.items():
+        with suppress(cst.ParserSyntaxError):  # a template of a module, whose code runs under its name
+            read.append(SourceFile(file, text, reached.get(file, ()), rewards.get(file, ())))
     used: set[str] = set()
     for source in read:
         imported = source.imported()

@@ -10,7 +10,7 @@ import math
 import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, ExitStack
+from contextlib import AbstractContextManager, ExitStack, suppress
 from dataclasses import dataclass, field, replace
 from importlib.util import decode_source
 from itertools import chain, count
@@ -139,8 +139,10 @@ def mutation_of(
         unasked=unasked,
         stale=tuple(_stale(marks, sites if reached.complete else None, mutants)),
         sources=tuple(
-            CoveredSource(file, text if len(text) <= LONGEST_SOURCE else "", reached.lines[file])
-            for file, text in files.items()
+            CoveredSource(
+                source.file, source.text if len(source.text) <= LONGEST_SOURCE else "", reached.lines[source.file]
+            )
+            for source in sources
         ),
         watched=reached.complete,
         recorded=description.conversational,
@@ -175,7 +177,11 @@ def _sources(site: Path, reached: _Reached) -> dict[str, str]:
     """
     paths = {file: (site / file).resolve() for file in sorted(reached.lines) if file.endswith(".py")}
     modules = {file: path for file, path in paths.items() if path.is_relative_to(site.resolve()) and path.is_file()}
-    return {file: decode_source(path.read_bytes()) for file, path in modules.items()}
+    texts = {}
+    for file, path in modules.items():
+        with suppress(SyntaxError, UnicodeDecodeError):
+            texts[file] = decode_source(path.read_bytes())
+    return texts
 
 
 def _marked(chosen: Mapping[str, Mapping[str, Any]], package: Package) -> dict[str, dict[str, Any]]:

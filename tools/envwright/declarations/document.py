@@ -46,8 +46,6 @@ _SCALARS: Any = yaml.SafeLoader("")
 MOST_DIGITS = 400
 """Of a number, also in a version: Python converts no more than 4,300 digits, and a float has 309."""
 _LONG_NUMBER = re.compile(rf"(?<!\d)\d{{{MOST_DIGITS}}}")
-
-
 _WORD = r"(?:[A-Za-z0-9_-]+|\"(?:[^\"\\\n]|\\.)*\"|'[^'\n]*')"
 _KEY = rf"{_WORD}(?:[ \t]*\.[ \t]*{_WORD})*"
 _TABLE = re.compile(rf"[ \t]*(\[\[?)[ \t]*({_KEY})[ \t]*\]\]?")
@@ -59,6 +57,10 @@ _LONG_STRING = {
     "'''": re.compile(r"(?:[^']|'(?!''))*'{3,5}", re.DOTALL),
 }
 """The rest of a text, by the quotes that opened it."""
+MAX_BYTES = 5_000_000
+"""The most bytes of a file; larger ones are refused before they are read."""
+
+_CONTROL = bytes([*range(9), 11, 12, *range(14, 32), 127])
 
 
 @dataclass(frozen=True)
@@ -399,12 +401,6 @@ def _toml_syntax_problem(message: str, text: str, file: str, *, quotes: bool) ->
     line = int(numbers[1]) if numbers else text.count("\n") + 1
     shown = text.split("\n")[line - 1].strip()[:120] if quotes else ""
     return Problem(file, line, f"is not TOML: {what or message}", found=shown)
-
-
-MAX_BYTES = 5_000_000
-"""The most bytes of a file; larger ones are refused before they are read."""
-
-_CONTROL = bytes([*range(9), 11, 12, *range(14, 32), 127])
 
 
 def relative(path: Path, root: Path) -> str:

@@ -66,6 +66,9 @@ SandboxMode = Annotated[
         "run; `gpu`, with access to accelerators; `none`, for code that needs docker, for example (reviewers see it)."
     ),
 ]
+FORMAT = 1
+"""The version of the format of registry.yaml that this tool reads."""
+UPGRADE_TOOL = "uv tool upgrade envwright, or pipx upgrade envwright"
 
 
 @dataclass(frozen=True)
@@ -439,11 +442,6 @@ def _merged(defaults: Mapping[str, Any], declared: Mapping[str, Any]) -> dict[st
         if isinstance(declared[name], Mapping):
             merged[name] = {**defaults[name], **declared[name]}
     return merged
-
-
-FORMAT = 1
-"""The version of the format of registry.yaml that this tool reads."""
-UPGRADE_TOOL = "uv tool upgrade envwright, or pipx upgrade envwright"
 
 
 def with_canonical_names(document: Document) -> Document:

@@ -23,7 +23,7 @@ import yaml
 from packaging.markers import default_environment
 from packaging.utils import canonicalize_name
 
-from envwright.declarations.package import Package, folder_of
+from envwright.declarations.package import Lock, Package, folder_of
 from envwright.declarations.problem import DeclarationError, Problem, in_order, nearest
 from envwright.declarations.registry import Registry, load_registry
 from envwright.declarations.tool_source import REGISTRY_FILE
@@ -38,10 +38,12 @@ from envwright.system.workspace import OWN_CODE, Workspace, code_digest, mark_us
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
 
-    from envwright.declarations.package import Lock
-
-
 ENVIRONMENTS_FOLDER = "environments"
+SIGNED_AS = "package"
+MANY = 64
+"""The least number of folders for other processes and the cache; fewer are read faster directly."""
+PARTS = 4
+"""Folders per part; common data of a part is sent once."""
 
 
 @dataclass(frozen=True)
@@ -226,13 +228,6 @@ def _add_mismatches(
             message = f"is not in {REGISTRY_FILE}"
             near = nearest(canonicalize_name(name), missing)
             _add(broken, name, Problem(file, None, message, nearest=near, fix=fix))
-
-
-SIGNED_AS = "package"
-MANY = 64
-"""The least number of folders for other processes and the cache; fewer are read faster directly."""
-PARTS = 4
-"""Folders per part; common data of a part is sent once."""
 
 
 @dataclass(frozen=True)

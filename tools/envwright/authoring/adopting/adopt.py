@@ -57,6 +57,39 @@ from envwright.text.visible_text import visible
 
 AT_ONCE = 4
 """The number of locks that are resolved at once: most of the time is waiting for the package index."""
+MOST_FIELDS = 12
+LONGEST_VALUE = 60
+LONGEST_PROMPT_LINE = 96
+
+_ORACLE = '''\
+"""The replies of a perfect model, for the gates: to complete.
+
+A function returns text, or an assistant message with tool_calls. `None` means that the reply is not known: the gates
+then run the checks that need no reference reply, and stay inconclusive. While every function only returns `None`,
+replies are derived from the tasks, as without this file.
+
+{about}
+"""
+
+
+{functions}
+'''
+_REPLY = """\
+def reply(task, messages):
+    return None"""
+_CASES = """\
+# Reward unit tests: a reply and the reward that it must earn. Uncomment, and write right replies for a task.
+# `envwright rewards reply NAME TEXT --task N` shows what a reply earns.
+#
+# - name: a right reply earns everything
+#   task: {task}
+#   reply: "…"
+#   expect: {{reward: 1.0}}
+# - name: a plausible wrong reply earns nothing
+#   task: {task}
+#   reply: "…"
+#   expect: {{reward: 0.0}}
+"""
 
 
 @dataclass(frozen=True)
@@ -395,41 +428,6 @@ def _complete(adoption: Adoption, ready: Path, target: Path, undo: ExitStack) ->
             if digest_of(target / name) not in (original, digest_of(file)):
                 raise RepositoryChanged(f"{adoption.folder}/{name}")
             write_undoable(target / name, file.read_bytes(), undo)
-
-
-MOST_FIELDS = 12
-LONGEST_VALUE = 60
-LONGEST_PROMPT_LINE = 96
-
-_ORACLE = '''\
-"""The replies of a perfect model, for the gates: to complete.
-
-A function returns text, or an assistant message with tool_calls. `None` means that the reply is not known: the gates
-then run the checks that need no reference reply, and stay inconclusive. While every function only returns `None`,
-replies are derived from the tasks, as without this file.
-
-{about}
-"""
-
-
-{functions}
-'''
-_REPLY = """\
-def reply(task, messages):
-    return None"""
-_CASES = """\
-# Reward unit tests: a reply and the reward that it must earn. Uncomment, and write right replies for a task.
-# `envwright rewards reply NAME TEXT --task N` shows what a reply earns.
-#
-# - name: a right reply earns everything
-#   task: {task}
-#   reply: "…"
-#   expect: {{reward: 1.0}}
-# - name: a plausible wrong reply earns nothing
-#   task: {task}
-#   reply: "…"
-#   expect: {{reward: 0.0}}
-"""
 
 
 def lacks_reference(facts: Facts) -> bool:

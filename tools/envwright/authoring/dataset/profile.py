@@ -23,6 +23,9 @@ SAMPLE_ROWS = 2_000
 TYPES = {str: "text", bool: "boolean", int: "number", float: "number", list: "list", dict: "object"}
 MOST_DIGESTS = 200_000
 """The most texts of a column that are kept to find repetitions; 8 bytes each."""
+SHOWN_ROWS = 3
+LONGEST = 160
+"""Characters of a row or a value that are shown."""
 
 
 @dataclass(frozen=True)
@@ -165,11 +168,6 @@ def _split(split: DatasetSplit, most_rows: int | None) -> SplitProfile:
 
 def _digest(text: str) -> int:
     return int.from_bytes(blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).digest(), "big")
-
-
-SHOWN_ROWS = 3
-LONGEST = 160
-"""Characters of a row or a value that are shown."""
 
 
 def as_json(profile: DatasetProfile, found: Recognised | None, advice: DatasetAdvice | None, problem: str) -> str:

@@ -36,6 +36,12 @@ NAMES_COLUMNS = "Add a header, such as question,answer."
 QUOTING = "Quote fields that contain separators or line breaks, and double the quotes in them."
 SPLIT_WORDS = ("train", "training", "test", "testing", "validation", "valid", "val", "dev", "eval")
 _SPLIT_NAMES = {"training": "train", "testing": "test", "valid": "validation", "val": "validation"}
+MOST_ROWS = 10_000
+"""Rows of a split that are read by default."""
+SITE = "https://huggingface.co"
+WEB = f"{SITE}/datasets"
+SECONDS = 10.0
+"""Seconds for the Hub's answer whether a dataset exists."""
 
 
 class SourceProblem(CommandError):
@@ -240,14 +246,6 @@ def is_hub_name(name: str) -> bool:
     if Path(name).exists() or name.startswith((".", "/", "~")) or Path(name).suffix.lower() in (*_READERS, ".gz"):
         return False
     return bool(re.fullmatch(r"[\w.-]+(?:/[\w.-]+)?", name))
-
-
-MOST_ROWS = 10_000
-"""Rows of a split that are read by default."""
-SITE = "https://huggingface.co"
-WEB = f"{SITE}/datasets"
-SECONDS = 10.0
-"""Seconds for the Hub's answer whether a dataset exists."""
 
 
 def is_dataset(name: str) -> bool:

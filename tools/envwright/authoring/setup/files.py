@@ -56,6 +56,13 @@ FILES: Mapping[str, str] = {
 """Path → template. CODEOWNERS is not among them: it is generated from the registry."""
 LARGEST = 5_000_000
 """Bytes of a file; a larger one is not compared."""
+ANSWERS_FILE = ".envwright-answers.json"
+TOOL = r"^[A-Za-z0-9-]+/[A-Za-z0-9_-][A-Za-z0-9._-]*@[A-Za-z0-9][A-Za-z0-9._/-]*( # v[0-9][0-9A-Za-z.+]*)?$"
+BRANCH = r"^[A-Za-z0-9_][A-Za-z0-9._/-]*$"
+"""Without the characters that workflows read as patterns."""
+PLACEHOLDERS = frozenset({"acme", "example", "owner", "you", "your-name", "your-org"})
+"""Owners in examples; somebody else may have these names on GitHub."""
+ToolAddress = Annotated[Text, Field(pattern=TOOL, max_length=200)]
 
 
 def files_of(answers: Answers) -> dict[str, str]:
@@ -119,15 +126,6 @@ def _mode(path: Path) -> int | None:
         return None
     except OSError as error:
         raise Occupied(f"{path.name} cannot be read: {error.strerror or error}") from None
-
-
-ANSWERS_FILE = ".envwright-answers.json"
-TOOL = r"^[A-Za-z0-9-]+/[A-Za-z0-9_-][A-Za-z0-9._-]*@[A-Za-z0-9][A-Za-z0-9._/-]*( # v[0-9][0-9A-Za-z.+]*)?$"
-BRANCH = r"^[A-Za-z0-9_][A-Za-z0-9._/-]*$"
-"""Without the characters that workflows read as patterns."""
-PLACEHOLDERS = frozenset({"acme", "example", "owner", "you", "your-name", "your-org"})
-"""Owners in examples; somebody else may have these names on GitHub."""
-ToolAddress = Annotated[Text, Field(pattern=TOOL, max_length=200)]
 
 
 class NoToolAddress(Exception):

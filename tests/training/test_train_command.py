@@ -501,11 +501,20 @@ def copied(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_local_training_without_packages_names_the_session(copied: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["train", "reverse-text-here", "--root", str(copied)]) == 2
+@pytest.mark.parametrize(
+    ("arguments", "message", "command"),
+    [
+        (["train", "reverse-text-here"], "training here needs torch, trl", "train RUN"),
+        (["train", "probe", "reverse-text"], "a probe needs torch, trl", "train probe reverse-text"),
+    ],
+)
+def test_local_training_without_packages_names_the_session(
+    arguments: list[str], message: str, command: str, copied: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main([*arguments, "--root", str(copied)]) == 2
     output = capsys.readouterr().err
-    assert "training here needs torch, trl" in output
-    assert output.endswith("run: nox -s envwright -- train RUN\n")
+    assert message in output
+    assert output.endswith(f"run: nox -s envwright -- {command}\n")
 
 
 HERE = """\

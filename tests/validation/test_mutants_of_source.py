@@ -72,6 +72,7 @@ def ids(source: str) -> dict[str, str]:
         ("a[0]", "change number", {"a[1]"}),
         ("a * 0.5", "change number", {"a * 0.25"}),
         ("math.log(a + b)", "swap arithmetic", {"math.log(a - b)"}),
+        ("log(a + b)", "swap arithmetic", {"log(a - b)"}),
         ("f(a, strict_form=True)", "flip boolean", {"f(a, strict_form=False)"}),
         ("'yes'", "change text", {"'XXyesXX'"}),
         ("[a for a in b if a]", "drop condition", {"[a for a in b if True]"}),
@@ -113,6 +114,7 @@ def test_return_is_replaced_by_values_of_its_annotation():
         'raise ValueError("what is wrong")',
         'assert a, "what is wrong"',
         'logger.info("what is going on")',
+        'log("what is " + str(1 + 2))',
         '"""What this is for."""',
     ],
 )

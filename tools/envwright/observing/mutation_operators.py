@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from typing import TypeVar, cast
 
 import libcst as cst
+from libcst import matchers as m
 
 Rewrite = tuple[str, cst.CSTNode, cst.CSTNode]
 """The operator's name, the replaced node, and its replacement."""
@@ -206,6 +207,8 @@ def cannot_affect_rewards(node: cst.CSTNode) -> bool:
             return True
         case cst.Call(func=cst.Attribute(value=cst.Name(value="math" | "np" | "numpy" | "torch"))):
             return False  # `math.log` writes no message
+        case cst.Call(func=cst.Name(value="log")):
+            return bool(m.findall(node, m.SimpleString() | m.FormattedString()))  # without a text, that of `math`
         case cst.Call(func=cst.Name(value=name) | cst.Attribute(attr=cst.Name(value=name))):
             return name in _MESSAGE_ARGUMENTS
         case cst.Index(value=cst.SimpleString()):

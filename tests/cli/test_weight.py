@@ -13,9 +13,9 @@ from small_repository import small_repository
 
 ROOT = Path(__file__).parents[2]
 TOOLS = ROOT / "tools"
-MODULES = 464
-LINES = 86_581
-TESTS_LINES = 62_298
+MODULES = 411
+LINES = 86_117
+TESTS_LINES = 61_407
 """Of Python. A change that needs more says in its commit what it is worth, and raises the number."""
 RUN = """  first:
     backend: prime-rl

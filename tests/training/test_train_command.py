@@ -429,6 +429,8 @@ def test_train_hub_without_a_gpu_type_names_no_cost_where_the_platform_chooses()
         ("acme/a", "--model is missing; without a key the platform was not read; an example is:"),
         ("acme/a --model m --lr 0", "learning_rate: Input should be greater than 0"),
         ("acme/a@1 acme/a@2 acme/a@3 --model m", "acme/a@3: acme/a is named already, and a run has two versions of"),
+        ("acme/a acme/a --model m", "acme/a is named twice"),
+        ("acme/a@1 acme/b acme/a@1 --model m", "acme/a@1 is named twice, as version 1"),
         ("acme/a --model m --output registry.yaml/a.toml", "registry.yaml/a.toml cannot be written: "),
     ],
 )

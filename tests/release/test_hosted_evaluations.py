@@ -149,6 +149,18 @@ def test_submitted_again_uses_one_not_yet_imported(hub: EmulatedHub, side: Hoste
 
 
 @pytest.mark.slow
+def test_submitted_again_uses_one_that_was_created_elsewhere_and_followed_here(
+    hub: EmulatedHub, side: HostedSide
+) -> None:
+    first, _ = submitted(REQUEST, replace(side, notes=side.notes.with_name("elsewhere")))
+    assert submitted(REQUEST, side, again=True) == (first, False)
+    tell(hub, first.id, status="COMPLETED")
+    assert submitted(REQUEST, side, again=True)[0].id == first.id
+    imported(REQUEST, side)
+    assert submitted(REQUEST, side, again=True)[1]
+
+
+@pytest.mark.slow
 def test_read_samples_reads_all_pages_or_none(hub: EmulatedHub, side: HostedSide) -> None:
     evaluation, _ = submitted(REQUEST, side)
     tell(hub, evaluation.id, samples=[{"example_id": number, "reward": 0.5} for number in range(250)])

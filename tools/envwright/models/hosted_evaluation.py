@@ -191,7 +191,7 @@ def submitted(request: HostedRequest, side: HostedSide, *, again: bool = False) 
     """The evaluation of this request, and whether it was created now.
 
     A running or complete one is used as it is. Another is created after one that failed, and with `again`
-    after a complete one that was imported here.
+    after a complete one, unless it was followed here and its samples are still to be imported.
     Raises `NotEvaluated`, `HubUnavailable` and `Interrupted`.
     """
     pending = PendingSubmission(side.note(request, "json"), side.pending_seconds)
@@ -213,6 +213,8 @@ def _submitted(
     wanted = not again or _awaited(request, side) == number
     if latest is not None and (not latest.has_ended or (latest.status == "COMPLETED" and wanted)):
         pending.end()
+        if not latest.has_ended:
+            write_whole(side.note(request, "awaited"), f"{number}\n")
         return latest, False
     if pending.holds:
         message = "an earlier submission has no result yet and may still appear"
@@ -239,7 +241,7 @@ def imported(request: HostedRequest, side: HostedSide) -> None:
 
 
 def _awaited(request: HostedRequest, side: HostedSide) -> int:
-    """The attempt that was created here and never imported; 0 if there is none."""
+    """The attempt that was followed here and never imported; 0 if there is none."""
     with suppress(OSError, ValueError):
         return int(side.note(request, "awaited").read_text(encoding="utf-8"))
     return 0

@@ -105,6 +105,13 @@ def test_submitted_refusal_leaves_no_note(hub: EmulatedHub, side: HostedSide) ->
     assert submitted(REQUEST, side)[1]
 
 
+@pytest.mark.slow
+def test_submitted_refusal_before_an_unreadable_list_is_named(hub: EmulatedHub, side: HostedSide) -> None:
+    hub.break_with(f"{CREATE} status code=402", f"{LIST} status code=500 skip=1 times=always")
+    with pytest.raises(NotEvaluated, match=r"(?s)Payment required.*nothing is submitted before"):
+        submitted(REQUEST, side)
+
+
 def test_submitted_unreadable_list_creates_nothing(hub: EmulatedHub, side: HostedSide) -> None:
     hub.break_with(f"{LIST} status code=500 times=always")
     with pytest.raises(NotEvaluated, match="nothing is created before the list has been read"):

@@ -107,6 +107,14 @@ def test_submission_without_readable_list_creates_nothing(hub: EmulatedHub, plat
 
 
 @pytest.mark.slow
+def test_submission_refused_before_an_unreadable_list_names_the_refusal(hub: EmulatedHub, platform: Platform) -> None:
+    hub.break_with("POST /training/runs status code=402", "GET /rft/runs status code=500 skip=1 times=always")
+    result = submit(RUN, identity(), platform)
+    assert result.outcome == "unknown"
+    assert "Payment required" in result.message
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("assumed", ["page-limit=2", "paging=ignored"])
 def test_submission_is_found_on_any_page(hub: EmulatedHub, platform: Platform, assumed: str) -> None:
     hub.assume(assumed)

@@ -64,7 +64,7 @@ class PendingSubmission:
         """Create it once and look for it; returns the entry found and the CLI's most important line.
 
         The note stays if the submission was neither found nor refused, and after an interruption.
-        Raises `Interrupted`; errors of `look` pass through.
+        Raises `Interrupted`; errors of `look` pass through, with that line as a note.
         """
         now = time.time()
         write_whole(self.note, json.dumps({"name": name, "at": now, "until": now + self.seconds}))
@@ -72,7 +72,12 @@ class PendingSubmission:
         for pause in pauses:
             if stop.wait(pause):
                 raise Interrupted
-            if (found := look()) is not None:
+            try:
+                found = look()
+            except Exception as error:
+                error.add_note(f"the submission printed: {printed}")
+                raise
+            if found is not None:
                 self.end()
                 return found, printed
         if is_refusal(printed):

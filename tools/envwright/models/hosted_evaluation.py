@@ -201,7 +201,7 @@ def submitted(request: HostedRequest, side: HostedSide, *, again: bool = False) 
         except EvaluationsUnreadable as error:
             then = "Run it again: nothing is created before the list has been read."
             then = _when(pending) if pending.holds else then
-            raise NotEvaluated(f"{error}\n{then}") from None
+            raise NotEvaluated("\n".join((str(error), *getattr(error, "__notes__", ()), then))) from None
 
 
 def _submitted(

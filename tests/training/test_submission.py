@@ -100,6 +100,16 @@ def test_submission_absent_after_waiting_is_retried(hub: EmulatedHub, platform: 
 
 
 @pytest.mark.slow
+def test_submission_that_is_refused_fails_and_can_be_repeated_at_once(hub: EmulatedHub, platform: Platform) -> None:
+    hub.break_with("POST /training/runs status code=402")
+    refused = submit(RUN, identity(), platform)
+    assert (refused.outcome, created(hub)) == ("failed", [])
+    assert "Payment required" in refused.message
+    assert list(platform.notes.glob("runs/*.json")) == []
+    assert submit(RUN, identity(), platform).outcome == "submitted"
+
+
+@pytest.mark.slow
 def test_submission_without_readable_list_creates_nothing(hub: EmulatedHub, platform: Platform) -> None:
     hub.break_with("GET /rft/runs status code=500 times=always")
     assert submit(RUN, identity(), platform).outcome == "unknown"

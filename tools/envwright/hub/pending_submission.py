@@ -35,7 +35,7 @@ REFUSALS = (
     "HTTP 409",
     "hosted evaluations require",
 )
-"""Output of the CLI that proves that nothing was created."""
+"""Output of the CLI after which the note is removed, if the platform does not list the submission either."""
 
 Submitted = TypeVar("Submitted")
 
@@ -107,7 +107,7 @@ class PendingSubmission:
 
 
 def is_refusal(printed: str) -> bool:
-    """Whether the CLI's output proves that nothing was created."""
+    """Whether the CLI's output is a refusal."""
     return any(words in printed for words in REFUSALS)
 
 

@@ -51,7 +51,7 @@ SUBMIT_SECONDS = 120.0
 LOOK_SECONDS = 10.0
 """Seconds between two reads of a running evaluation."""
 UNREADABLE = 10
-"""The number of consecutive reads that may fail."""
+"""The number of consecutive failed reads after which it is no longer followed."""
 PATIENCE_SECONDS = 900.0
 """Seconds that an evaluation is followed beyond its own limit."""
 DIGITS = 12

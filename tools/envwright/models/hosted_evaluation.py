@@ -12,7 +12,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from math import ceil
 from pathlib import Path
 from typing import Any
@@ -92,7 +92,7 @@ class HostedRequest:
 class HostedSide(Platform):
     """The platform, whose evaluations are read again and again."""
 
-    look_seconds: float = LOOK_SECONDS
+    look_seconds: float = field(default_factory=lambda: LOOK_SECONDS)
 
     def note(self, request: HostedRequest, ending: str) -> Path:
         """A file about a request that is kept between two commands."""

@@ -70,6 +70,17 @@ def test_doctor_fix_removes_broken_virtual_environment(root: Path):
 
 
 @pytest.mark.slow
+def test_doctor_fix_names_a_virtual_environment_that_it_cannot_remove(root: Path):
+    venvs = root.parent / "home" / ".cache" / "envwright" / "venvs"
+    (venvs / "0123").mkdir(parents=True)
+    (venvs / "4567").symlink_to(root, target_is_directory=True)
+    done = doctor(root, "--fix", "--format", "json")
+    assert json.loads(done.stdout)["removed"] == 1
+    assert checks(done)["venvs"]["found"] == "incomplete: 4567"
+    assert done.stderr == f"{venvs / '4567'} could not be removed: remove it by hand\n"
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("job", ["train", "release"])
 def test_doctor_for_a_job_without_key_fails_as_the_job_does(root: Path, job: str):
     declare_hosted_run(root)

@@ -8,6 +8,7 @@ import sys
 import threading
 from collections.abc import Iterator
 from dataclasses import asdict, replace
+from pathlib import Path
 
 from envwright import exit_codes
 from envwright.builds.machine import HealthCheck, Machine, examined, job_checks, look
@@ -39,8 +40,11 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     root = options.root
     machine = look(root, offline=options.offline)
-    fixed = _fixed(machine, Workspace(root)) if options.fix else 0
-    checks = examined(replace(machine, unsound=()) if fixed else machine)
+    removed = _removed(machine, Workspace(root)) if options.fix else frozenset()
+    venvs, unsound = (
+        tuple(each for each in found if each not in removed) for found in (machine.venvs, machine.unsound)
+    )
+    checks, fixed = examined(replace(machine, venvs=venvs, unsound=unsound)), len(removed)
     if options.job:
         known = job_checks(root, options.job, lambda spec: trainer_named(spec.backend).limits.hosted, threading.Event())
         checks = [check for check in checks if check.name not in ("prime", "prime login")] + known
@@ -52,16 +56,22 @@ def run(options: argparse.Namespace) -> int:
     return exit_codes.FAIL if any(check.level == "fail" for check in checks) else exit_codes.PASS
 
 
-def _fixed(machine: Machine, workspace: Workspace) -> int:
-    """Remove incomplete virtual environments; the next run makes them again."""
+def _removed(machine: Machine, workspace: Workspace) -> frozenset[Path]:
+    """Remove incomplete virtual environments, which the next run makes again; returns those that are gone.
+
+    One that cannot be removed is named on standard error.
+    """
     try:
         with workspace.alone():
             for folder in machine.unsound:
                 remove_folder(folder)
     except InUse as error:
         print(error, file=sys.stderr)
-        return 0
-    return sum(not folder.exists() for folder in machine.unsound)
+        return frozenset()
+    for folder in machine.unsound:
+        if folder.exists():
+            print(f"{folder} could not be removed: remove it by hand", file=sys.stderr)
+    return frozenset(folder for folder in machine.unsound if not folder.exists())
 
 
 def _lines(checks: list[HealthCheck], fixed: int) -> Iterator[str]:

@@ -14,7 +14,7 @@ from envwright.facts.observed import Facts, Failure, Rollout, Score
 from envwright.reports import written
 from envwright.reports.printing import print_message, render_annotations, write_report
 from envwright.reports.result import environment_result, path_in_repository
-from envwright.reports.written import PrintFormat, print_result, report, report_to_github, write_reports
+from envwright.reports.written import PrintFormat, print_result, refresh_page, report, report_to_github, write_reports
 from envwright.rules.engine import GATES
 from envwright.rules.verdict import GateVerdict, Judgement
 from envwright.system.file_lock import locked
@@ -52,6 +52,24 @@ def test_report_that_cannot_be_made_or_written_is_named_beside_all_others(
     assert f"validate.md could not be written to {tmp_path}: " in printed
     assert f"validate.xml could not be written to {tmp_path}: ValueError: a mistake in the report" in printed
     assert {path.suffix for path in tmp_path.iterdir() if path.is_file()} == {".html", ".json", ".sarif"}
+
+
+def test_refresh_page_of_an_unreadable_report_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    refresh_page(tmp_path)
+    assert capsys.readouterr().err == ""
+    write_reports(mixed(), tmp_path)
+    file = tmp_path / "validate.json"
+    file.write_text(json.dumps({**json.loads(file.read_text()), "verdict": "of another release"}))
+    refresh_page(tmp_path)
+    assert capsys.readouterr().err.startswith(f"{tmp_path / 'validate.html'} was not refreshed: ")
+
+
+def test_refresh_page_that_cannot_be_written_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    page, *_ = (path for path in write_reports(mixed(), tmp_path) if path.suffix == ".html")
+    page.unlink()
+    (page / "in-the-way").mkdir(parents=True)
+    refresh_page(tmp_path)
+    assert capsys.readouterr().err.startswith(f"{page} was not refreshed: ")
 
 
 def printed(form: PrintFormat, **settings: Any) -> str:

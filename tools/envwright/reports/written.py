@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -199,9 +198,18 @@ def write_run_page(run: RunReport, reports: Path) -> Path:
 
 
 def refresh_page(folder: Path) -> None:
-    """Rewrite the page after a file beside validate.json changed; without validate.json there is no page."""
-    with suppress(DeclarationError, OSError):
+    """Rewrite the page after a file beside validate.json changed; without validate.json there is no page.
+
+    A page that cannot be rewritten is named on standard error.
+    """
+    if not (folder / REPORT).exists():
+        return
+    try:
         write_page(folder)
+    except DeclarationError as error:
+        print_message(f"{folder / PAGE} was not refreshed: {error.problems[0]}")
+    except OSError as error:
+        print_message(f"{folder / PAGE} was not refreshed: {error.strerror or error}")
 
 
 def read_diff(path: Path, digests: Mapping[str, str]) -> dict[str, Any] | None:

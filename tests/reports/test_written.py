@@ -48,7 +48,8 @@ def test_report_that_cannot_be_made_or_written_is_named_beside_all_others(
     (tmp_path / "validate.md").mkdir()
     (tmp_path / "validate.md" / "in-the-way").touch()
     report(mixed(), tmp_path, "text", quiet=True)
-    printed = capsys.readouterr().err
+    output, printed = capsys.readouterr()
+    assert "validate.html" in output
     assert f"validate.md could not be written to {tmp_path}: " in printed
     assert f"validate.xml could not be written to {tmp_path}: ValueError: a mistake in the report" in printed
     assert {path.suffix for path in tmp_path.iterdir() if path.is_file()} == {".html", ".json", ".sarif"}

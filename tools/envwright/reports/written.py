@@ -66,17 +66,23 @@ def report(
 def write_or_name_reports(
     result: ValidationResult, folder: Path, transcripts: Mapping[str, Path] | None = None
 ) -> tuple[Path, ...]:
-    """Write every report as `write_reports` does; if one cannot be written, name it on standard error."""
+    """Write every report as `write_reports` does; if one cannot be written, name it on standard error.
+
+    Returns those that were written.
+    """
+    written: list[Path] = []
+    errors: Sequence[Exception]
     try:
-        return write_reports(result, folder, transcripts=transcripts)
-    except (OSError, ExceptionGroup) as error:
-        causes: dict[str, list[str]] = {}
-        for each in error.exceptions if isinstance(error, ExceptionGroup) else (error,):
-            cause = each.strerror if isinstance(each, OSError) and each.strerror else f"{type(each).__name__}: {each}"
-            causes.setdefault(cause, []).extend(getattr(each, "__notes__", ["reports"]))
-        for cause, names in causes.items():
-            print(f"{', '.join(names)} could not be written to {folder}: {cause}", file=sys.stderr)
-        return ()
+        errors = _write_each(result, folder, transcripts, written)
+    except OSError as error:
+        errors = [error]
+    causes: dict[str, list[str]] = {}
+    for each in errors:
+        cause = each.strerror if isinstance(each, OSError) and each.strerror else f"{type(each).__name__}: {each}"
+        causes.setdefault(cause, []).extend(getattr(each, "__notes__", ["reports"]))
+    for cause, names in causes.items():
+        print(f"{', '.join(names)} could not be written to {folder}: {cause}", file=sys.stderr)
+    return tuple(written)
 
 
 def write_reports(
@@ -91,8 +97,17 @@ def write_reports(
 
     If a report cannot be written, the others are still written, and an `ExceptionGroup` with the errors is raised.
     """
-    folder.mkdir(parents=True, exist_ok=True)
     written: list[Path] = []
+    if errors := _write_each(result, folder, transcripts, written):
+        raise ExceptionGroup(f"{counted(len(errors), 'report')} could not be written to {folder}", errors)
+    return tuple(written)
+
+
+def _write_each(
+    result: ValidationResult, folder: Path, transcripts: Mapping[str, Path] | None, written: list[Path]
+) -> list[Exception]:
+    """Write every report that can be written and add it to `written`; returns the errors of the others."""
+    folder.mkdir(parents=True, exist_ok=True)
     errors: list[Exception] = []
     renderings: dict[str, Callable[[], Iterable[str]]] = {
         **{name: partial(render, result) for name, render in _RENDERINGS.items()},
@@ -115,9 +130,7 @@ def write_reports(
             except Exception as error:
                 error.add_note(name)
                 errors.append(error)
-    if errors:
-        raise ExceptionGroup(f"{counted(len(errors), 'report')} could not be written to {folder}", errors)
-    return tuple(written)
+    return errors
 
 
 def print_result(

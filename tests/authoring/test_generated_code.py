@@ -117,6 +117,19 @@ def plan_of_json(*answers: object) -> EnvironmentPlan:
     return EnvironmentPlan("my-task", "single-turn", "json", "v1", {"train": examples}, DataOrigin("q.jsonl"))
 
 
+@pytest.mark.parametrize("small", [{}, {"user": 1}])
+@pytest.mark.parametrize("large", [2**53 + 1, 1234567890123456789, -(10**400)], ids=["first", "usual", "huge"])
+def test_cases_of_large_whole_numbers_are_those_that_the_reward_accepts(small: dict[str, int], large: int):
+    files, answer = files_of(plan_of_json({"id": large, **small}, {"id": 2})), json.dumps({"id": large, **small})
+    namespace = dict[str, Any]()
+    exec(files["my_task/answers.py"], namespace)
+    right = {
+        case["name"]: case["reply"] for case in yaml.safe_load(files["tests/cases.yaml"]) if case["expect"]["reward"]
+    }
+    assert all(namespace["is_right"](reply, answer) for reply in right.values())
+    assert ("a whole number may be written with a point" in right) == bool(small)
+
+
 @pytest.mark.parametrize(
     ("record", "tools"),
     [

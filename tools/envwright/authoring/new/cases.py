@@ -21,6 +21,8 @@ SAME_WORDS = {"yes": "true", "true": "yes", "no": "false", "false": "no"}
 OTHER_DIGITS = str.maketrans("0123456789", "\uff10\uff11\uff12\uff13\uff14\uff15\uff16\uff17\uff18\uff19")
 """Digits of another script, which Python reads as numbers."""
 LONGEST_TITLE = 100
+LARGEST_DECIMAL = 2**53
+"""Up to here, each whole number has an equal decimal one."""
 
 
 class WrittenCase(NamedTuple):
@@ -283,13 +285,13 @@ def _other_case(gold: str) -> Iterator[tuple[str, str]]:
 
 
 def _moved(known: Any, step: float) -> Any:
-    """JSON whose whole numbers are moved by a step, and become decimal."""
+    """JSON whose whole numbers are moved by a step, and become decimal; one that no decimal number equals stays."""
     match known:
         case dict():
             return {key: _moved(inner, step) for key, inner in known.items()}
         case list():
             return [_moved(inner, step) for inner in known]
-        case int() if not isinstance(known, bool):
+        case int() if not isinstance(known, bool) and abs(known) <= LARGEST_DECIMAL:
             return known + step
     return known
 

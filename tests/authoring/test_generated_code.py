@@ -117,6 +117,16 @@ def plan_of_json(*answers: object) -> EnvironmentPlan:
     return EnvironmentPlan("my-task", "single-turn", "json", "v1", {"train": examples}, DataOrigin("q.jsonl"))
 
 
+@pytest.mark.parametrize(("expected", "is_there"), [("3.0", False), ("3", False), ("4", True), ("add", True)])
+def test_case_of_one_passed_test_needs_tests_of_different_values(expected: str, is_there: bool):
+    plan = plan_of("v1", "code", "code")
+    first, *others = plan.examples
+    tests = (CodeTest(call="add(1, 2)", expected="3"), CodeTest(call="add(2, 1)", expected=expected))
+    changed = replace(plan, splits={"train": [replace(first, tests=tests), *others]})
+    names = {case["name"] for case in yaml.safe_load(files_of(changed)["tests/cases.yaml"])}
+    assert ("one passed test is not enough" in names) == is_there
+
+
 @pytest.mark.parametrize("small", [{}, {"user": 1}])
 @pytest.mark.parametrize("large", [2**53 + 1, 1234567890123456789, -(10**400)], ids=["first", "usual", "huge"])
 def test_cases_of_large_whole_numbers_are_those_that_the_reward_accepts(small: dict[str, int], large: int):

@@ -102,6 +102,13 @@ def test_new_label_with_half_of_a_character_is_none_of_the_labels(repository: Pa
     assert ('"red"' in code, "cut" in code) == (True, False)
 
 
+def test_new_one_label_for_all_rows_is_refused(repository: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    rows = write_rows(tmp_path / "posts.jsonl", [{"text": f"Post {n}", "label": "happy"} for n in range(24)])
+    assert new(repository, "posts", "--data", str(rows), "--answer", "label") == 2
+    assert "every answer is 'happy'; a label is one of two or more" in capsys.readouterr().err
+    assert not (repository / "environments" / "posts").exists()
+
+
 def test_new_keeps_two_splits_separate(repository: Path, tmp_path: Path):
     (tmp_path / "data").mkdir()
     for split, rows in (("train", ROWS[:12]), ("test", ROWS[10:])):

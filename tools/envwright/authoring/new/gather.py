@@ -106,6 +106,10 @@ def _from_data(name: str, settings: NewSettings, generation: Generation) -> Envi
             f"{once}{unread}. An environment needs {FEWEST_ROWS}. `envwright inspect {source.name}` shows the columns;"
             " --question and --solution name them, --answer names the kind of answer."
         )
+    if layout.answer == "label" and len(words) == 1:
+        raise CommandError(
+            f"{source.name}: every answer is {words[0]!r}; a label is one of two or more. Choose --answer text."
+        )
     splits = with_held_out(gathered.examples)
     _print_choices(source, found, gathered, columns, splits)
     if kind == "code" and layout.answer == "code" and not all(example.tests for example in examples):

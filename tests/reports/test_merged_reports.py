@@ -94,6 +94,18 @@ def test_merge_shard_of_other_commit_is_refused(tmp_path: Path) -> None:
         merge(tmp_path / "shards")
 
 
+def test_current_report_has_the_changed_rewards_of_the_latest_run_only(tmp_path: Path) -> None:
+    (tmp_path / "registry.yaml").write_text("version: 1\nowner: acme\nenvironments: {}\n")
+    for path, verdict in zip(parts(tmp_path / "shards", passing(), passing()), ("fail", "pass"), strict=True):
+        one = {"name": "gsm8k", "verdict": verdict, "reason": "compared"}
+        path.with_name("reward-diff.json").write_text(
+            json.dumps({"base": verdict, "verdict": verdict, "environments": [one]})
+        )
+    merge(tmp_path / "shards", "--current")
+    diff = json.loads((tmp_path / "whole" / "reward-diff.json").read_text())
+    assert (diff["base"], diff["verdict"], len(diff["environments"])) == ("pass", "pass", 1)
+
+
 def test_current_report_leaves_out_an_earlier_one_that_cannot_be_read(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -108,7 +108,8 @@ def run_merge(options: argparse.Namespace) -> int:
             print(f"no report of shard {shards}: its environments count as unproved", file=sys.stderr)
     origins = {id(one): Path(file).parent for file, part in reports.items() for one in part.environments}
     origin_of = {environment.name: origins[id(environment)] for environment in result.environments}
-    diffs = merged_diffs(diff for file in files if (diff := file.parent / FILE).exists())
+    compared = files[-1:] if options.current else files  # earlier runs compare with other commits
+    diffs = merged_diffs(diff for file in compared if (diff := file.parent / FILE).exists())
     if diffs is not None:
         write_report(options.reports / FILE, json.dumps(diffs, indent=2) + "\n")
     quiet, verbose = options.quiet, options.verbose

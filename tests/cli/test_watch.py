@@ -124,6 +124,16 @@ def test_watch_opens_the_page_of_a_relative_folder(tmp_path: Path, monkeypatch: 
     assert opened == [(tmp_path / "out" / "validate.html").as_uri()]
 
 
+def test_watch_without_a_browser_prints_the_page(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("webbrowser.open", lambda _: False)
+    with LockTemplates(Workspace(tmp_path), threading.Event()) as templates:
+        EnvironmentWatch(tmp_path, "sums", tmp_path, queue.SimpleQueue(), ObservationRequest()).act("o", templates)
+    captured = capsys.readouterr()
+    assert f"no browser was found: open {tmp_path / 'validate.html'}" in captured.out + captured.err
+
+
 def test_watch_with_an_open_network_observes_with_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     observed: list[ObservationRequest] = []
 

@@ -161,6 +161,16 @@ def test_html_page_is_rebuilt_from_reports_on_disk(tmp_path: Path, capsys: pytes
     assert capsys.readouterr().out == f"{tmp_path / 'validate.html'}\n"
 
 
+def test_report_open_without_a_browser_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write_reports(mixed(), tmp_path)
+    monkeypatch.setattr("webbrowser.open", lambda _: False)
+    assert main(["report", "open", "--reports", str(tmp_path)]) == exit_codes.PASS
+    captured = capsys.readouterr()
+    assert (captured.out, captured.err) == (f"{tmp_path / 'validate.html'}\n", "no browser was found\n")
+
+
 def test_report_open_without_report_is_a_usage_error(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["report", "open", "--reports", str(tmp_path)]) == exit_codes.USAGE
     assert "first: envwright validate" in capsys.readouterr().err

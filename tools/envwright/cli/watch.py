@@ -133,7 +133,9 @@ class EnvironmentWatch:
             print_text(f"\n{datetime.now().astimezone():%H:%M:%S} {'saved' if event == SAVED else 'again'}\n")
             self.validate(templates, use_cache=event == SAVED)
         elif event == "o":
-            webbrowser.open((self._reports / PAGE).absolute().as_uri())
+            page = (self._reports / PAGE).absolute()
+            if not webbrowser.open(page.as_uri()):
+                print_text(f"no browser was found: open {page}\n")
         elif event == "e":
             print_text(f"{explain(finding.rule)}\n" if finding else "there is no finding to explain\n")
         elif event == "c" and case is None:

@@ -25,6 +25,12 @@ def test_status_fault_with_and_without_effect(
     assert [row["fault"] for row in hub.journal() if "fault" in row] == [f"{FINALIZE} status code=503 effect={effect}"]
 
 
+def test_fault_that_happens_several_times_is_listed_as_it_was_given(hub: EmulatedHub) -> None:
+    text = "POST /training/runs status code=503 times=3 skip=1"
+    hub.break_with(text)
+    assert hub.control("GET", "faults") == [{"fault": text, "fired": 0}]
+
+
 @pytest.mark.parametrize("after", [0, 10])
 @pytest.mark.parametrize(("effect", "left"), [("none", None), ("done", "0.1.0")])
 def test_reset_fault_ends_the_connection_within_the_answer(

@@ -84,7 +84,7 @@ USAGE = """METHOD PATH KIND [KEY=VALUE…]
   status      an error: code=503 (the default), retry-after=SECONDS
   reset       the connection ends after=N bytes of the answer (default 0)
   cut-upload  the connection ends after=N bytes of what is sent (default 0); nothing takes effect
-  delay       the answer comes after seconds=S
+  delay       the answer comes after seconds=S (default 1)
   later       the effect shows after seconds=S or after reads=N further reads; answer=503 is sent at first
   garbage     the answer is what=text (or html, empty, truncated, list, null)
   effect=done|none   whether the request takes effect all the same (default: none for status, done else)
@@ -96,6 +96,8 @@ USAGE = """METHOD PATH KIND [KEY=VALUE…]
 class HubFault:
     """One kind of failure, and how often it still happens."""
 
+    text: str
+    """As it was given."""
     method: str
     path: str
     kind: FaultKind
@@ -123,9 +125,8 @@ class HubFault:
         return float(self.settings.get(key, otherwise))
 
     def described(self) -> dict[str, Any]:
-        """The fault as text, with how often it happened."""
-        settings = " ".join(f"{key}={value}" for key, value in self.settings.items())
-        return {"fault": f"{self.method} {self.path} {self.kind} {settings}".strip(), "fired": self.fired}
+        """The fault as it was given, with how often it happened."""
+        return {"fault": self.text, "fired": self.fired}
 
 
 def parse_fault(text: str) -> HubFault:
@@ -146,7 +147,7 @@ def parse_fault(text: str) -> HubFault:
         raise BehaviourRefused(f"{text!r}: what= is one of {', '.join(GARBAGE)}")
     if settings.get("effect", "done") not in ("done", "none"):
         raise BehaviourRefused(f"{text!r}: effect= is done or none")
-    return HubFault(method.upper(), path, kind, settings, left, int(_number(skip, text)))  # type: ignore[arg-type]
+    return HubFault(text, method.upper(), path, kind, settings, left, int(_number(skip, text)))  # type: ignore[arg-type]
 
 
 def _setting(word: str, kind: str, text: str) -> tuple[str, str]:

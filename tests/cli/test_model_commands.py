@@ -299,6 +299,8 @@ def test_model_flags_that_conflict_are_usage_errors(fake: FakeProvider, run: Run
         ("record", "word-problems", "--policy", "blend", "-n", "1000"),
     ):
         assert run(*arguments)[0] == exit_codes.USAGE
+    _, output = run("smoke", "date-arithmetic", "--harness", "null", "--model", "fake")
+    assert "--harness requires v1 environments; v0: date-arithmetic" in output
     for arguments in (
         ("smoke", "word-problems", "--model", "fake", "--shard", "1/2"),
         ("distribution", "hosted", "word-problems"),

@@ -222,4 +222,4 @@ def check_harness(harness: str | None, repository: Repository, names: Iterable[s
     packages = repository.packages
     without = [name for name in names if name in packages and packages[name].generation == "v0"]
     if harness is not None and without:
-        raise CommandError(f"--harness requires a v1 environment; {', '.join(without)} is v0")
+        raise CommandError(f"--harness requires v1 environments; v0: {', '.join(without)}")

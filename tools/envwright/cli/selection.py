@@ -161,18 +161,15 @@ def beside_key(repository: Repository, names: Collection[str], dollars: float = 
     return limited
 
 
-def named_environment(options: argparse.Namespace, *, with_key: bool = False) -> tuple[EnvironmentEntry, Package]:
+def named_environment(options: argparse.Namespace) -> tuple[EnvironmentEntry, Package]:
     """The environment of NAME with what flags set, after printing the variables that its code sees.
 
-    `with_key` is for a command that holds a key: see `beside_key`. Raises `DeclarationError`.
+    Raises `DeclarationError`.
     """
     repository = Repository.load(options.root, [options.name])
     (name,) = repository.select([options.name])
-    if with_key:
-        repository = beside_key(repository, [name])
-    else:
-        print_grants(repository, [name])
-        repository = with_flags(repository, [name], options)
+    print_grants(repository, [name])
+    repository = with_flags(repository, [name], options)
     return repository.registry.environments[name], repository.packages[name]
 
 
@@ -181,7 +178,10 @@ def evaluation_target(options: argparse.Namespace) -> EvaluationTarget:
     from envwright.models.model_evaluation import EvaluationSettings, EvaluationTarget  # slow, and not for every gate
 
     settings = arguments.settings(EvaluationSettings, options)
-    return EvaluationTarget(options.root, *named_environment(options, with_key=True), settings)
+    repository = Repository.load(options.root, [options.name])
+    (name,) = repository.select([options.name])
+    entry = beside_key(repository, [name]).registry.environments[name]
+    return EvaluationTarget(options.root, entry, repository.packages[name], settings)
 
 
 def refuse_variant(options: argparse.Namespace) -> None:

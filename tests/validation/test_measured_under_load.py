@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import io
 import time
 from types import SimpleNamespace
@@ -170,3 +171,35 @@ def test_rollout_that_a_request_has_no_time_for_is_out_of_time(monkeypatch: pyte
     monkeypatch.setattr(session, "rollouts", lambda *_: iter(()))
     with pytest.raises(OutOfTime):
         session.rollout(RolloutRequest("oracle", 0), 1.0)
+
+
+def endless_turns(most: int | None, replies: int, *, ends: bool) -> list[int]:
+    """The turns of conversations that count as endless, with a declared limit and a number of replies."""
+    row = {"timed_out": False, "failure": None, "seconds": 0.1, "completion": []}
+    with asyncio.Runner() as runner:
+        session: Any = SimpleNamespace(
+            kept={0: TASK},
+            loop=runner.get_loop(),
+            adapter=SimpleNamespace(most_turns=most, place_of_turns=lambda: None),
+            endpoint=SimpleNamespace(requests={("near-miss", 0, 0, ""): replies}),
+            rollouts=lambda *_: runner.run(asyncio.sleep(0, [row] if ends else [])),
+        )
+        return [found["turns"] for kind, found in pace.played_pace(session) if kind == "endless"]
+
+
+@pytest.mark.parametrize(
+    ("most", "replies", "ends"),
+    [(250, 250, True), (100, 60, False), (None, 60, True), (None, 40, False)],
+    ids=["a limit above 200", "a slow one below its limit", "its own end", "slow from the start"],
+)
+def test_conversation_that_has_an_end_is_not_endless(most: int | None, replies: int, ends: bool) -> None:
+    assert endless_turns(most, replies, ends=ends) == []
+
+
+@pytest.mark.parametrize(
+    ("most", "replies", "ends"),
+    [(None, 200, True), (None, 60, False), (4, 60, False)],
+    ids=["stopped by the endpoint", "stopped by the clock", "its limit has no effect"],
+)
+def test_conversation_without_an_end_is_endless(most: int | None, replies: int, ends: bool) -> None:
+    assert endless_turns(most, replies, ends=ends) == [replies - 1]

@@ -320,7 +320,7 @@ class Session:
 
     @cached_property
     def endpoint(self) -> ScriptedEndpoint:
-        most = None if self.adapter.limits_turns else MOST_TURNS
+        most = MOST_TURNS if self.adapter.most_turns is None else None
         return self.endpoint_class()(
             self.policies, request_by=self.adapter.request_by, sources=self.sources, most_turns=most
         )

@@ -146,8 +146,8 @@ class Adapter:
     """Whether a reward function compares the replies to one task."""
     compares_siblings: bool = False
     """Whether the conversations of one episode are rewarded together, when all have ended."""
-    limits_turns: bool = True
-    """Whether a conversation always ends after a declared number of turns."""
+    most_turns: int | None = 1
+    """The declared limit of an agent's replies in a conversation; `None` if there is no limit."""
     infinite: bool = False
     """Whether the training tasks never end."""
     gives_dictionaries: bool = False

@@ -91,7 +91,8 @@ class AdapterV0(Adapter):
         self._scoring_options = {"score_sem": contextlib.nullcontext()} if "score_sem" in asks else {}
         leaves = list(leaf_environments(self._environment))
         self.conversational = not all(isinstance(leaf, vf.SingleTurnEnv) for leaf in leaves)
-        self.limits_turns = all(getattr(leaf, "max_turns", 0) > 0 for leaf in leaves)
+        limits = [getattr(leaf, "max_turns", 0) for leaf in leaves]
+        self.most_turns = max(limits) if all(limit > 0 for limit in limits) else None
         self._tasks: Mapping[int, TaskView] = {}
         self._tool_calls: deque[ToolUse] = deque(maxlen=MOST_CALLS)
         for member in (self._environment, *members.values()):

@@ -105,7 +105,8 @@ class AdapterV1(Adapter):
         self._agents = list(agents)
         # `run` can also reward several agents together.
         self.compares_siblings = self._environment_class.finalize is not vf.Env.finalize or len(self._agents) > 1
-        self.limits_turns = bool(agents) and all(agent.max_turns is not None for agent in agents.values())
+        limits = [agent.max_turns for agent in agents.values()]
+        self.most_turns = max(limits) if limits and None not in limits else None
         self._playing: list[PlayedSlot] = []
         self._requests: dict[str, RolloutTurn] = {}
         """Rollouts by the id of their trace."""

@@ -118,13 +118,20 @@ def played_pace(session: Session) -> Iterator[tuple[str, dict[str, Any]]]:
                 again, row = _cost_of_playing(session, task, policy)
                 cost = min(cost, again)
             turns = max(session.endpoint.requests.values(), default=0)
-            if turns >= MOST_TURNS or (row is None and turns >= FEWEST_TURNS):
+            if _is_endless(turns, row, session.adapter.most_turns):
                 yield "endless", _endless(session, task, policy, turns, row)
                 break
             costs.append(cost)
     if costs:
         seconds, blocked = (sum(part) / len(costs) for part in zip(*costs, strict=True))
         yield "pace", {"replies": len(costs), "seconds": seconds, "blocked": blocked, "timed_out": False}
+
+
+def _is_endless(turns: int, row: dict[str, Any] | None, most: int | None) -> bool:
+    """Whether a conversation has no end: a declared limit of turns is one until it is exceeded."""
+    if most is not None:
+        return row is None and turns > max(most, FEWEST_TURNS)
+    return turns >= MOST_TURNS or (row is None and turns >= FEWEST_TURNS)
 
 
 def _cost_of_playing(

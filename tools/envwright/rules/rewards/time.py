@@ -82,7 +82,8 @@ def conversation_never_ends(subject: Subject) -> Iterator[Found]:
     """A conversation that does not succeed never ends.
 
     What: A conversation of a policy that never succeeds ends: by a limit of turns, or because the environment stops it.
-        It is stopped here after 200 replies if the environment declares no limit.
+        If the environment declares no limit, it is stopped here after 200 replies, or after 12 s, of which 50 replies
+        or more prove the same.
     Why: One rollout costs as much as hundreds. In training such rollouts go on until the context is full, and the step
         waits for them.
     Fix: Limit the turns: `max_turns` of the environment (v0), `vf.AgentConfig(max_turns=…)` or a bounded loop in `run`

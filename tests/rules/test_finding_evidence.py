@@ -16,6 +16,7 @@ from envwright.facts.observed import Failure, UnsetKey, WantedData
 from envwright.facts.recordings import NO_TIME, OTHER_TASKS, PAID_ELSEWHERE, ModelReplies
 from envwright.rules.engine import Finding, findings
 from envwright.rules.evidence import reply_text
+from run_subjects import RECORDED, run
 from subjects import attempt, broken_function, case, failure, functions, score, scores, subject, the, unloaded
 
 MUTATED = mutated().facts.mutation
@@ -425,3 +426,9 @@ def test_missing_data_without_a_declaration_has_its_own_fix(
     found = missing(wanted, declared=declared)
     assert found.fix.startswith(fix)
     assert lines(found) == ""
+
+
+def test_groups_without_variance_have_their_share_in_the_evidence() -> None:
+    recorded = replace(RECORDED, rewards=((0.0,) * 8,) * 8)
+    found = next(each for each in findings(run(recorded=recorded)) if each.rule == "RUN044")
+    assert found.evidence.details["zero_variance_share"] == 1.0

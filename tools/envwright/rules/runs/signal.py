@@ -119,7 +119,7 @@ def most_groups_would_have_no_variance(run: RunSubject) -> Iterator[Found]:
         if share is not None and share > MOST_WITHOUT_VARIANCE:
             message = f"{share:.0%} of groups of {size} on {used.id} would have no variance, according to the recording"
             message += f" of {used.recorded.speaker}"
-            yield run.found("group_size", message, environment=used.id, dead_share=round(share, 3))
+            yield run.found("group_size", message, environment=used.id, zero_variance_share=round(share, 3))
 
 
 @rule("RUN045", gate="run", severity="warning")

@@ -570,8 +570,15 @@ CASES = {
         silent={"within": run(budget={"max_gpu_hours": 16, "hours": 8}), "unknown": run(budget={"max_gpu_hours": 1})},
     ),
     "RUN050": RuleCases(
-        fires={"no hours": run(budget={"max_gpu_hours": 64})},
-        silent={"hours": run(budget={"max_gpu_hours": 64, "hours": 8})},
+        fires={
+            "no hours": run(budget={"max_gpu_hours": 64}),
+            "no price": run(budget={"max_dollars": 5, "hours": 100}),
+        },
+        silent={
+            "hours": run(budget={"max_gpu_hours": 64, "hours": 8}),
+            "a price": run(budget={"max_dollars": 5, "hours": 1, "gpu_hour_price": 2.5}),
+            "the platform's price": run(backend="prime", budget={"max_dollars": 5, "hours": 1}),
+        },
     ),
     "RUN090": RuleCases(
         fires={"another family": run(ignore={"RWD001": "why"}), "misspelt": run(ignore={"RUN099": "why"})},

@@ -215,11 +215,12 @@ def budget_is_exceeded(run: RunSubject) -> Iterator[Found]:
 
 @rule("RUN050", gate="run", severity="advice")
 def budget_cannot_be_checked(run: RunSubject) -> Iterator[Found]:
-    """The budget has a limit but no expected duration.
+    """The budget has a limit but no expected duration, or no price.
 
-    What: A budget has the `hours` that the run is expected to take.
+    What: A budget has the `hours` that the run is expected to take, and with `max_dollars` a `gpu_hour_price`; hosted
+        training takes the platform's price.
     Why: Without them the limit cannot be checked, and the run is not stopped either.
-    Fix: Add `hours`, from a similar run; `envwright watch` shows the time of a step.
+    Fix: Add `hours`, from a similar run (`envwright watch` shows the time of a step), or `gpu_hour_price`.
     """
     budget = run.spec.budget
     if budget.hours is None and (budget.max_gpu_hours is not None or budget.max_dollars is not None):
@@ -229,6 +230,8 @@ def budget_cannot_be_checked(run: RunSubject) -> Iterator[Found]:
 @rule("RUN060", gate="run", severity="advice")
 def long_conversations_have_small_groups(run: RunSubject) -> Iterator[Found]:
     """A run on conversations has the size of a run on single replies.
+    elif budget.max_dollars is not None and budget.gpu_hour_price is None and not run.trainer.hosted:
+        yield run.found("budget.max_dollars", "max_dollars without gpu_hour_price has no effect")
 
     What: On environments of several turns, at least 16 rollouts of each task and 512 per step. Source: verifiers
         skills/train-with-environments/SKILL.md@37c1a2475, for complex and long-horizon environments; 8 and 128 are its

@@ -9,6 +9,7 @@ from rule_cases import RuleCases
 from run_subjects import V0, V1, overridden, run, source
 
 BINARY = Recorded("qwen3-4b", False, ((0.0, 1.0, 1.0, 0.0),) * 8, 0.5)
+ALL_WRONG = replace(BINARY, rewards=((0.0,) * 4,) * 8, mean_share=0.0)
 DEAD = Recorded("qwen3-4b", False, ((0.0,) * 8,) * 7 + ((0.0,) * 7 + (1.0,),), 0.02)
 FINE = Recorded("qwen3-4b", False, tuple(tuple((t * 8 + r) / 64 for r in range(8)) for t in range(8)), 0.5)
 SCRIPTED = replace(DEAD, speaker="blend", scripted=True)
@@ -492,6 +493,8 @@ CASES = {
             ),
             "the trainer cannot": run(V0, recorded=BINARY, **TINKER),
             "nothing recorded": run(recorded=None),
+            "scripted": run(recorded=replace(BINARY, speaker="blend", scripted=True)),
+            "one reward": run(recorded=ALL_WRONG),
         },
     ),
     "RUN043": RuleCases(
@@ -519,6 +522,7 @@ CASES = {
                 overrides=source(curriculum={"sampler": {"pools": {"bad": {"threshold": 0.4, "weight": 1.0}}}}),
             ),
             "no filter": run(recorded=FINE),
+            "one reward": run(recorded=ALL_WRONG, difficulty_filter=True),
         },
     ),
     "RUN044": RuleCases(

@@ -16,6 +16,7 @@ SMALL_GROUP = 8
 LONG_BATCH, LONG_GROUP = 512, 16
 LEAST_OFF_POLICY, MOST_OFF_POLICY = 8, 32
 OVERSAMPLING = 2
+TWO_VALUES = 2
 MOST_WITHOUT_VARIANCE = 0.5
 """The share of zero-variance groups above which a step learns from less than half of its rollouts."""
 DROP_THINKING = ("Qwen/Qwen3-", "Qwen/QwQ", "deepseek-ai/DeepSeek-R1")
@@ -65,15 +66,19 @@ def batch_or_group_is_small(run: RunSubject) -> Iterator[Found]:
 def binary_reward_without_filter(run: RunSubject) -> Iterator[Found]:
     """The reward has two values, and zero-variance groups are not replaced.
 
-    What: If the last recording has only two different rewards, the run has difficulty_filter, if its trainer
-        can filter. Source: DAPO, arXiv 2503.14476, section 3.2 (dynamic sampling).
+    What: If the last recording has exactly two different rewards, the run has difficulty_filter, if its trainer
+        can filter. Source: DAPO, arXiv 2503.14476, section 3.2 (dynamic sampling). Recordings of scripted policies are
+        skipped.
     Why: With two values many groups have zero variance; they cost compute, are dropped, and the batch silently shrinks.
     Fix: Set `difficulty_filter: true`; with prime-rl also name the `schema`.
     """
     if run.spec.difficulty_filter or not run.trainer.replaces_groups or run.settings.replaces_groups:
         return
     for used in run.trained_on:
-        if used.recorded is not None and used.recorded.binary and used.recorded.zero_variance_share(2) is not None:
+        recorded = used.recorded
+        if recorded is None or recorded.scripted:
+            continue
+        if recorded.values == TWO_VALUES and recorded.zero_variance_share(2) is not None:
             message = f"{used.id} returns only two different rewards, and nothing replaces zero-variance groups"
             yield run.found("difficulty_filter", message, environment=used.id)
 
@@ -88,7 +93,7 @@ def continuous_reward_with_binary_thresholds(run: RunSubject) -> Iterator[Found]
     Fix: Choose thresholds within the rewards that were recorded (docs/distribution.md shows them).
     """
     for used in run.trained_on:
-        if used.recorded is None or used.recorded.binary:
+        if used.recorded is None or used.recorded.values <= TWO_VALUES:
             continue
         share = used.recorded.zero_variance_share(_group_of(run, used))
         if run.spec.difficulty_filter and share is not None and share < 0.01:
@@ -225,13 +230,13 @@ def budget_cannot_be_checked(run: RunSubject) -> Iterator[Found]:
     budget = run.spec.budget
     if budget.hours is None and (budget.max_gpu_hours is not None or budget.max_dollars is not None):
         yield run.found("budget", "a budget without hours has no effect")
+    elif budget.max_dollars is not None and budget.gpu_hour_price is None and not run.trainer.hosted:
+        yield run.found("budget.max_dollars", "max_dollars without gpu_hour_price has no effect")
 
 
 @rule("RUN060", gate="run", severity="advice")
 def long_conversations_have_small_groups(run: RunSubject) -> Iterator[Found]:
     """A run on conversations has the size of a run on single replies.
-    elif budget.max_dollars is not None and budget.gpu_hour_price is None and not run.trainer.hosted:
-        yield run.found("budget.max_dollars", "max_dollars without gpu_hour_price has no effect")
 
     What: On environments of several turns, at least 16 rollouts of each task and 512 per step. Source: verifiers
         skills/train-with-environments/SKILL.md@37c1a2475, for complex and long-horizon environments; 8 and 128 are its

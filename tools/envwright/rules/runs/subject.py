@@ -209,9 +209,9 @@ class Recorded:
     """Whether a scripted judge judged a model's rollouts."""
 
     @property
-    def binary(self) -> bool:
-        """Whether at most two different rewards occur."""
-        return len(distinct([reward for group in self.rewards for reward in group])) <= 2
+    def values(self) -> int:
+        """The number of different rewards."""
+        return len(distinct([reward for group in self.rewards for reward in group]))
 
     def zero_variance_share(self, size: int) -> float | None:
         """Share of groups of this size without variance, predicted from the rates of the tasks."""

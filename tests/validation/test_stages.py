@@ -68,6 +68,14 @@ def test_stage_runs_after_the_stages_it_needs(observations: RecordedObservations
     assert facts.completed[-1] == "spelling"
 
 
+def test_indispensable_policies_reply_first_if_replies_are_fast(observations: RecordedObservations) -> None:
+    observations.facts(ENTRY, REQUEST)
+    asked = next(heard[2] for heard in Recorded.heard if heard[0] == "rewards" and len(heard[2]["policies"]) > 1)
+    assert "cost" not in asked
+    assert set(asked["policies"][: len(table.CORE)]) == set(table.CORE)
+    assert sorted(asked["policies"]) == sorted(table.POLICIES)
+
+
 def test_new_stage_changes_the_key_of_facts(request: pytest.FixtureRequest) -> None:
     before = facts_key(ENTRY, PACKAGE, REQUEST)
     request.getfixturevalue("spelling")

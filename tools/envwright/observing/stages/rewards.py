@@ -55,7 +55,7 @@ def _rewards_request(entry: EnvironmentEntry, request: ObservationRequest) -> Ma
         return None
     limits = {"seconds": SECONDS_PER_REPLY, "max_concurrent": min(AT_ONCE, entry.gates.smoke.max_concurrent)}
     policies = {
-        "policies": POLICIES,
+        "policies": _core_first(POLICIES),
         "sampled": SAMPLED,
         "conversations": TASKS_PLAYED,
         "group": request.rollouts or entry.gates.smoke.rollouts,
@@ -83,8 +83,7 @@ def _that_fits(observation: Observation, asked: Mapping[str, Any]) -> Mapping[st
         tasks = int(rollouts // (len(asked["policies"]) + 1))
         if tasks >= asked["conversations"]:
             return {}
-        fewer = {"conversations": max(1, tasks), "usual": asked["conversations"]}
-        return {**fewer, "policies": _core_first(asked["policies"])}
+        return {"conversations": max(1, tasks), "usual": asked["conversations"]}
     return _fewer_replies(observation, asked, fitting(observation.pace, seconds))
 
 
@@ -94,7 +93,7 @@ def _fewer_replies(observation: Observation, asked: Mapping[str, Any], replies: 
     usual = sum(min(tasks, asked["sampled"].get(name, tasks)) for name in names)
     if replies >= usual + SCORED_TWICE * len(names):
         return {}
-    fewer = {"cost": cost_of(observation.pace), "policies": _core_first(names)}
+    fewer = {"cost": cost_of(observation.pace)}
     if in_company:  # every policy replies on each of the tasks
         return {**fewer, "tasks": max(1, int(replies // len(names)))}
     gold = max(1, min(tasks, int(replies // 4)))
@@ -104,6 +103,7 @@ def _fewer_replies(observation: Observation, asked: Mapping[str, Any], replies: 
 
 
 def _core_first(names: Sequence[str]) -> list[str]:
+    """Names with the indispensable policies first: they have replied if a reward turns slow later."""
     return sorted(names, key=lambda name: name not in CORE)
 
 

@@ -46,6 +46,7 @@ from envwright.hub.state import HubIdentity, read_hub
 from envwright.packages.git import git
 from envwright.packages.repository import ENVIRONMENTS_FOLDER, Repository
 from envwright.system.workspace import Workspace
+from envwright.text.plain_data import counted
 
 PROGRAM_SECONDS = 60.0
 """Seconds for the first start of the prime CLI."""
@@ -226,7 +227,7 @@ def _repository(machine: Machine) -> Iterator[HealthCheck]:
         where = problem.file if problem.line is None else f"{problem.file}:{problem.line}"
         yield HealthCheck("declarations", "fail", f"{where}: {problem.message}", problem.fix or "fix the reported file")
     if not locks and not others:
-        yield HealthCheck("locks", "ok", f"fresh for {machine.environments} environments")
+        yield HealthCheck("locks", "ok", f"fresh for {counted(machine.environments, 'environment')}")
     for problem in locks:
         yield HealthCheck("locks", "fail", f"{problem.file}: {problem.message}", problem.fix or "envwright lock")
     if machine.unsound:

@@ -38,6 +38,7 @@ from envwright.system.capacity import available_memory, usable_cores
 from envwright.system.file_lock import alone
 from envwright.system.subprocesses import Interrupted, ProgramFailed, terminated_like_interrupted
 from envwright.system.workspace import Workspace
+from envwright.text.plain_data import counted
 
 LOOK_SECONDS = 0.2
 IMPORTED_LATE = ("envwright.observing.mutants", "envwright.reports.terminal", "envwright.reports.html.page")
@@ -153,7 +154,7 @@ def _receive(request: ValidationRequest, names: Sequence[str], store: StoreSetti
     """Fill the cache from a store; one line reports what was received, and another what was not."""
     from envwright.observing.store.sharing import received, received_lines  # only where a store is declared
 
-    progress.note(f"store {store.address}: looking for {len(names)} environments")
+    progress.note(f"store {store.address}: looking for {counted(len(names), 'environment')}")
     started = time.monotonic()
     exchange = received(request, names, store)
     for line in received_lines(exchange, len(names), time.monotonic() - started):

@@ -14,8 +14,8 @@ from small_repository import small_repository
 ROOT = Path(__file__).parents[2]
 TOOLS = ROOT / "tools"
 MODULES = 411
-LINES = 86_117
-TESTS_LINES = 61_407
+LINES = 86_194
+TESTS_LINES = 61_731
 """Of Python. A change that needs more says in its commit what it is worth, and raises the number."""
 RUN = """  first:
     backend: prime-rl

@@ -224,8 +224,8 @@ def _repository(machine: Machine) -> Iterator[HealthCheck]:
     if not others:
         yield HealthCheck("declarations", "ok", "registry and packages can be read")
     for problem in others:
-        where = problem.file if problem.line is None else f"{problem.file}:{problem.line}"
-        yield HealthCheck("declarations", "fail", f"{where}: {problem.message}", problem.fix or "fix the reported file")
+        fix = problem.fix or "fix the reported file"
+        yield HealthCheck("declarations", "fail", f"{problem.where}: {problem.message}", fix)
     if not locks and not others:
         yield HealthCheck("locks", "ok", f"fresh for {counted(machine.environments, 'environment')}")
     for problem in locks:

@@ -27,9 +27,13 @@ class Problem:
     nearest: str = ""
     fix: str = ""
 
+    @property
+    def where(self) -> str:
+        """The file, with the line if it is known."""
+        return self.file if self.line is None else f"{self.file}:{self.line}"
+
     def __str__(self) -> str:
-        where = self.file if self.line is None else f"{self.file}:{self.line}"
-        parts = [f"{where}: {self.path + ': ' if self.path else ''}{self.message}"]
+        parts = [f"{self.where}: {self.path + ': ' if self.path else ''}{self.message}"]
         if self.found:
             parts.append(f"    found:   {self.found}")
         if self.allowed:

@@ -431,12 +431,11 @@ def _read_packages(
     repository = Repository.load(root, sorted(names), set_apart=True, registry=registry)
     for name in repository.broken.keys() & registry.environments.keys():
         entry, (problem, *more) = registry.environments[name], repository.broken[name]
-        where = problem.file if problem.line is None else f"{problem.file}:{problem.line}"
         also = f" (and {len(more)} more)" if more else ""
         broken[name] = ReleaseStep(
             Desired(name, entry.owner, "", "", entry.visibility),
             "broken",
-            f"{where}: {problem.message}{also}",
+            f"{problem.where}: {problem.message}{also}",
             problem.fix or f"envwright schema {name}",
         )
     return repository.packages

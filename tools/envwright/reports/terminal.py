@@ -473,8 +473,7 @@ def _named(rules: Sequence[str]) -> str:
 
 def _problems(page: Page, problems: Sequence[Problem]) -> None:
     for problem in problems[:MOST_PROBLEMS]:
-        place = problem.file if problem.line is None else f"{problem.file}:{problem.line}"
-        page.line((place, "cyan"))
+        page.line((problem.where, "cyan"))
         page.paragraph((problem.message, "bold"), indent=4)
         for label in ("path", "found", "allowed", "nearest", "fix"):
             if text := getattr(problem, label):

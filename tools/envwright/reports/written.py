@@ -70,12 +70,10 @@ def write_or_name_reports(
 
     Returns those that were written.
     """
-    written: list[Path] = []
-    errors: Sequence[Exception]
     try:
-        errors = _write_each(result, folder, transcripts, written)
+        written, errors = _write_each(result, folder, transcripts)
     except OSError as error:
-        errors = [error]
+        written, errors = [], [error]
     causes: dict[str, list[str]] = {}
     for each in errors:
         cause = each.strerror if isinstance(each, OSError) and each.strerror else f"{type(each).__name__}: {each}"
@@ -97,17 +95,18 @@ def write_reports(
 
     If a report cannot be written, the others are still written, and an `ExceptionGroup` with the errors is raised.
     """
-    written: list[Path] = []
-    if errors := _write_each(result, folder, transcripts, written):
+    written, errors = _write_each(result, folder, transcripts)
+    if errors:
         raise ExceptionGroup(f"{counted(len(errors), 'report')} could not be written to {folder}", errors)
     return tuple(written)
 
 
 def _write_each(
-    result: ValidationResult, folder: Path, transcripts: Mapping[str, Path] | None, written: list[Path]
-) -> list[Exception]:
-    """Write every report that can be written and add it to `written`; returns the errors of the others."""
+    result: ValidationResult, folder: Path, transcripts: Mapping[str, Path] | None
+) -> tuple[list[Path], list[Exception]]:
+    """Write every report that can be written; returns these, and the errors of the others."""
     folder.mkdir(parents=True, exist_ok=True)
+    written: list[Path] = []
     errors: list[Exception] = []
     renderings: dict[str, Callable[[], Iterable[str]]] = {
         **{name: partial(render, result) for name, render in _RENDERINGS.items()},
@@ -130,7 +129,7 @@ def _write_each(
             except Exception as error:
                 error.add_note(name)
                 errors.append(error)
-    return errors
+    return written, errors
 
 
 def print_result(

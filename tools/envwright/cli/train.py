@@ -102,11 +102,11 @@ def run_file(options: argparse.Namespace) -> int:
 
 
 def train_here(
-    options: argparse.Namespace, registry: Registry, runs: Sequence[DeclaredRun], results: list[RunResult]
+    options: argparse.Namespace, registry: Registry, runs: Sequence[DeclaredRun], results: list[RunResult] | None
 ) -> int:
     """Train the declared runs one after the other, once all can start; the exit code is the first that is not 0.
 
-    `results` gets what became of each.
+    What became of each is added to `results`, and printed without them.
     """
     root = options.root
     files = []
@@ -128,10 +128,11 @@ def train_here(
             fixed = preregistration_of(declared.spec, registry, packages, head_of(root))
             write_once(root / OUTPUTS / declared.spec.name, fixed)  # what the run is judged by, unless it has begun
         trained = _trained(root, file)
-        state = f"{trained.end}: step {trained.steps}, {trained.model or trained.folder}"
-        results.append(run_result(declared, state))
-        if options.format != "json" or len(options.names) == 1:
+        if results is None:
             _print_trained(trained, options)
+        else:
+            state = f"{trained.end}: step {trained.steps}, {trained.model or trained.folder}"
+            results.append(run_result(declared, state))
         if CODES[trained.end] != exit_codes.PASS:
             return CODES[trained.end]
     return exit_codes.PASS
@@ -258,16 +259,16 @@ def run_train(options: argparse.Namespace) -> int:
     registry = load_registry(root)
     here = [] if options.dry_run else runs_of_this_machine(registry, options.names)
     others = [name for name in options.names if name not in here]
-    results: list[RunResult] = []
-    is_printed = not here or options.format != "json" or len(options.names) == 1
+    is_one_document = bool(here) and options.format == "json" and len(options.names) > 1
+    results: list[RunResult] | None = [] if is_one_document else None
     try:
         code = train_here(options, registry, chosen_runs(root, registry, here), results) if here else exit_codes.PASS
         if code == exit_codes.PASS and (others or not here):
-            code = _submit(root, registry, others, options, results)
-            is_printed = True
+            code = _submit(root, registry, others, options, results or ())
+            results = None
         return code
     finally:  # one document for all runs, also of those before one that failed or cannot be submitted
-        if not is_printed:
+        if results is not None:
             print_text(runs_as_json(results))
 
 
@@ -280,7 +281,7 @@ def runs_of_this_machine(registry: Registry, names: list[str]) -> list[str]:
 def _submit(
     root: Path, registry: Registry, named: list[str], options: argparse.Namespace, trained: Sequence[RunResult]
 ) -> int:
-    """Submit what is due of the named runs, or of all; `trained` are those of this machine, for the document."""
+    """Submit what is due of the named runs, or of all; `trained` are those of this machine in the same document."""
     packages, refused = _packages_and_refusals(root, registry, checked_names(registry, named))
     names = [name for name in checked_names(registry, named) if name not in refused]
     hosted = any(trainer_named(registry.specs[name].backend).limits.hosted for name in names)
@@ -303,9 +304,9 @@ def _submit(
             print(situation.access.scrubber.text(f"{each.run.spec.name}: {outcome}"), file=sys.stderr, flush=True)
         outcomes[each.run.spec.name] = outcome.outcome
         states[each.run.spec.name] = str(outcome)
-    results = [run_result(each.run, states[each.run.spec.name], each.decision.next) for each in decided]
+    results = [*trained]
+    results += [run_result(each.run, states[each.run.spec.name], each.decision.next) for each in decided]
     results += [_refused_result(registry.specs[name], why) for name, why in refused.items()]
-    results = [*(trained if options.format == "json" else ()), *results]
     print_text(situation.access.scrubber.text(shown_runs(results, (), options)))
     return exit_codes.FAIL if refused else _exit_code(decided, outcomes)
 

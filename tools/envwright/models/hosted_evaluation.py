@@ -92,7 +92,7 @@ class HostedRequest:
 class HostedSide(Platform):
     """The platform, whose evaluations are read again and again."""
 
-    look_seconds: float = field(default_factory=lambda: LOOK_SECONDS)
+    look_seconds: float = field(kw_only=True)
 
     def note(self, request: HostedRequest, ending: str) -> Path:
         """A file about a request that is kept between two commands."""
@@ -123,7 +123,7 @@ def evaluate_hosted(target: EvaluationTarget, model: str, reports: Path) -> Path
     tasks, size = _approved(target, endpoint, ceiling)
     sampling, limits = sampling_of(endpoint), (size.tasks, size.rollouts, size.max_concurrent)
     request = HostedRequest(desired, endpoint.model, *limits, sampling, dict(entry.args), size.seconds)
-    side = HostedSide(prime, access, target.workspace.base / "hosted", target.stop)
+    side = HostedSide(prime, access, target.workspace.base / "hosted", target.stop, look_seconds=LOOK_SECONDS)
     folder = reports / "rollouts" / f"{entry.name}--{endpoint.name}--hosted".replace("/", "_")
     with interruptible(target.stop):
         evaluation, new = submitted(request, side, again=target.settings.no_cache)

@@ -319,8 +319,8 @@ class AdapterV1(Adapter):
         if conversation not in self._requests:
             for played in list(self._playing):
                 for trace in list(played.slot.traces):
-                    if trace.id not in self._requests:
-                        self._requests[trace.id] = turn_of(trace, played)
+                    if trace.id == conversation:
+                        self._requests[conversation] = turn_of(trace, played)
         return self._requests.get(conversation)
 
     async def _served(self, options: RolloutOptions) -> Any:

@@ -35,7 +35,7 @@ class PlatformRun:
     created: str = ""
 
     @property
-    def ended(self) -> bool:
+    def has_ended(self) -> bool:
         return self.status.upper() in ("COMPLETED", "FAILED", "STOPPED", "CANCELLED")
 
 

@@ -112,7 +112,7 @@ def _removed(run: RemovedRun) -> Iterator[str]:
     elif not run.submitted:
         yield f"{head}  it was never submitted"
     for each in run.submitted or ():
-        then = "" if each.ended else f"; it continues until: prime train stop {each.id}"
+        then = "" if each.has_ended else f"; it continues until: prime train stop {each.id}"
         yield f"{head}  nothing happens to {each.name}, {each.status.lower()} ({each.id}) {run.pages[each.id]}{then}"
 
 

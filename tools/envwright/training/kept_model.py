@@ -235,7 +235,7 @@ def _on_platform(spec: RunSpec, step: int | None, stop: threading.Event) -> NoKe
         return NoKeptModel(message, f"submit it: envwright train {spec.name}")
     run = details.run
     state = f"{spec.name}: run {run.id} is {run.status}" + (f" ({details.error})" if details.error else "")
-    if not run.ended:
+    if not run.has_ended:
         return NoKeptModel(
             f"{state}{_checkpoint_state(details, step)}", f"envwright watch {spec.name}, until it has ended"
         )

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from oddities_of_rewards import CODE, OBJECTS, PASSAGES, REVERSED
-from planted import IN_TAGS, PARSED, SUMS, asked, planted
+from planted import IN_TAGS, JSON_ORACLE, PARSED, SUMS, asked, planted
 from questions import CAPITALS, CHOICES, LISTS
 
-JSON_ORACLE = "import json\n\n\ndef reply(task, messages):\n    return json.dumps(task['answer'])\n"
 DECIMALS = tuple(
     {"question": f"Half of {number}?", "answer": f"{number / 2:.2f}"} for number in (1.0, 3.0, 5.5, 9.25, 12.5)
 )

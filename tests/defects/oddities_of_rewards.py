@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from planted import IN_TAGS, PARSED, SUMS, asked, sound
+from planted import IN_TAGS, JSON_ORACLE, PARSED, SUMS, asked, sound
 from questions import CAPITALS, CHOICES, LISTS, REASONED
 
 DISTANCE = """
@@ -232,7 +232,7 @@ def grade(reply, answer):
         rows=OBJECTS,
         answer_type="dict",
         asking='Reply with a JSON object {"name": …, "age": …} and nothing else.',
-        oracle="import json\n\n\ndef reply(task, messages):\n    return json.dumps(task['answer'])\n",
+        oracle=JSON_ORACLE,
     ),
     sound(
         "pairs_in_order",
@@ -408,7 +408,7 @@ def grade(reply, answer):
         rows=OBJECTS,
         answer_type="dict",
         asking='Reply with a JSON object {"name": …, "age": …} and nothing else.',
-        oracle="import json\n\n\ndef reply(task, messages):\n    return json.dumps(task['answer'])\n",
+        oracle=JSON_ORACLE,
     ),
     sound(
         "text_fields_pay_apart",

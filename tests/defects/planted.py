@@ -98,6 +98,7 @@ class SeveralEnv(vf.Env[SeveralConfig]):
     async def finalize(self, task, episode):
 {finalize}
 """
+JSON_ORACLE = "import json\n\n\ndef reply(task, messages):\n    return json.dumps(task['answer'])\n"
 PARSED = """
 import json
 

@@ -8,7 +8,6 @@ import sys
 import threading
 from collections.abc import Iterator
 from dataclasses import asdict, replace
-from pathlib import Path
 
 from envwright import exit_codes
 from envwright.builds.machine import HealthCheck, Machine, examined, job_checks, look
@@ -40,11 +39,8 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     root = options.root
     machine = look(root, offline=options.offline)
-    removed = _removed(machine, Workspace(root)) if options.fix else frozenset()
-    venvs, unsound = (
-        tuple(each for each in found if each not in removed) for found in (machine.venvs, machine.unsound)
-    )
-    checks, fixed = examined(replace(machine, venvs=venvs, unsound=unsound)), len(removed)
+    left = _repaired(machine, Workspace(root)) if options.fix else machine
+    checks, fixed = examined(left), len(machine.unsound) - len(left.unsound)
     if options.job:
         known = job_checks(root, options.job, lambda spec: trainer_named(spec.backend).limits.hosted, threading.Event())
         checks = [check for check in checks if check.name not in ("prime", "prime login")] + known
@@ -56,8 +52,8 @@ def run(options: argparse.Namespace) -> int:
     return exit_codes.FAIL if any(check.level == "fail" for check in checks) else exit_codes.PASS
 
 
-def _removed(machine: Machine, workspace: Workspace) -> frozenset[Path]:
-    """Remove incomplete virtual environments, which the next run makes again; returns those that are gone.
+def _repaired(machine: Machine, workspace: Workspace) -> Machine:
+    """Remove incomplete virtual environments, which the next run makes again; returns the machine without them.
 
     One that cannot be removed is named on standard error.
     """
@@ -67,11 +63,12 @@ def _removed(machine: Machine, workspace: Workspace) -> frozenset[Path]:
                 remove_folder(folder)
     except InUse as error:
         print(error, file=sys.stderr)
-        return frozenset()
-    for folder in machine.unsound:
-        if folder.exists():
-            print(f"{folder} could not be removed: remove it by hand", file=sys.stderr)
-    return frozenset(folder for folder in machine.unsound if not folder.exists())
+        return machine
+    left = tuple(folder for folder in machine.unsound if folder.exists())
+    for folder in left:
+        print(f"{folder} could not be removed: remove it by hand", file=sys.stderr)
+    gone = {*machine.unsound} - {*left}
+    return replace(machine, unsound=left, venvs=tuple(folder for folder in machine.venvs if folder not in gone))
 
 
 def _lines(checks: list[HealthCheck], fixed: int) -> Iterator[str]:
